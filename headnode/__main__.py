@@ -1,0 +1,3 @@
+from headnode.cli import main
+
+main()

@@ -1,0 +1,70 @@
+"""What may stand in a field. Names, MACs and texts are checked here, once, at the door.
+
+Values end up in DHCP entries, boot scripts, shell files and web pages, so the rule is narrow on purpose:
+what no real name needs (control characters, quotes, template braces) is refused rather than escaped.
+"""
+
+import ipaddress
+import re
+
+from headnode.errors import InvalidField
+
+LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+MAC_DIGITS = re.compile(r"[0-9a-f]{12}", re.ASCII)
+MAC_SHAPES = re.compile(
+    r"([0-9a-f]{2}(:[0-9a-f]{2}){5})|([0-9a-f]{2}(-[0-9a-f]{2}){5})|([0-9a-f]{4}(\.[0-9a-f]{4}){2})|([0-9a-f]{12})",
+    re.ASCII | re.IGNORECASE,
+)
+FORBIDDEN = re.compile(r"""["'`\\]|\$\{|\$\(|\{\{|\{%|\{#""")
+RESERVED_NAMES = frozenset({"head", "localhost", "bmc"})
+
+
+def host_name(value: str, *, field: str = "name", where: str = "") -> str:
+    """An RFC 1123 label in lower case: what DNS, DHCP, LDAP and Slurm all accept."""
+    if not LABEL.fullmatch(value):
+        expected = "use 1 to 63 lower-case letters, digits and inner hyphens, such as gpu01"
+        raise InvalidField(field, value, expected, where=where)
+    if value in RESERVED_NAMES:
+        raise InvalidField(field, value, "that name is the head node's own; choose another", where=where)
+    if value.isdigit():
+        raise InvalidField(field, value, "a name needs at least one letter, such as gpu01", where=where)
+    return value
+
+
+def domain_name(value: str, *, field: str = "domain", where: str = "") -> str:
+    labels = value.split(".")
+    if len(value) > 253 or not all(LABEL.fullmatch(label) for label in labels) or labels[-1].isdigit():
+        expected = "use a DNS domain in lower case, such as cluster.example.org"
+        raise InvalidField(field, value, expected, where=where)
+    return value
+
+
+def mac_address(value: str, *, field: str = "mac", where: str = "") -> str:
+    """A unicast hardware address, returned as aa:bb:cc:dd:ee:ff; other common spellings are understood."""
+    if not MAC_SHAPES.fullmatch(value):
+        raise InvalidField(field, value, "use six hexadecimal pairs, such as 52:54:00:aa:00:01", where=where)
+    digits = re.sub(r"[:.-]", "", value).lower()
+    if digits == "0" * 12:
+        raise InvalidField(field, value, "the all-zero address belongs to no machine", where=where)
+    if int(digits[:2], 16) & 1:
+        raise InvalidField(field, value, "that is a multicast address; a machine's own is even in its first byte",
+                           where=where)  # fmt: skip
+    return ":".join(digits[i : i + 2] for i in range(0, 12, 2))
+
+
+def ip_address(value: str, *, field: str = "address", where: str = "") -> str:
+    try:
+        return str(ipaddress.IPv4Address(value))
+    except ValueError:
+        raise InvalidField(field, value, "use an IPv4 address, such as 10.20.1.1", where=where) from None
+
+
+def plain_text(value: str, *, field: str, where: str = "", limit: int = 200) -> str:
+    """Free text that is inert in every file it may be written to."""
+    if len(value) > limit:
+        raise InvalidField(field, value, f"use at most {limit} characters", where=where)
+    if not value.isprintable():
+        raise InvalidField(field, value, "control characters and line breaks are not allowed", where=where)
+    if found := FORBIDDEN.search(value):
+        raise InvalidField(field, value, f"{found.group()!r} is not allowed here", where=where)
+    return value

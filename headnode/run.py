@@ -1,0 +1,127 @@
+"""The only module that starts processes.
+
+Commands are lists, never shell strings. Secrets go in through standard input or files, never through
+arguments, so the command can be logged as it is. Standard error is kept for the message of a failure.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from headnode.errors import ProgramFailed, ProgramMissing
+
+
+@dataclass(frozen=True)
+class Completed:
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    input: str | None = None,
+    timeout: float | None = 60,
+    check: bool = True,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Completed:
+    """Run a command to its end and return what it said; with `check`, a non-zero exit is ProgramFailed."""
+    command = words(argv)
+    try:
+        done = subprocess.run(
+            command,
+            input=input,
+            stdin=subprocess.DEVNULL if input is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            cwd=cwd,
+            env=environment(env),
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise ProgramMissing(command[0]) from error
+    except subprocess.TimeoutExpired as error:
+        raise ProgramFailed(
+            f"'{shlex.join(command)}' was stopped after {timeout:g} seconds without an answer", returncode=-1
+        ) from error
+    log_command(command, done.returncode)
+    result = Completed(command, done.returncode, done.stdout, done.stderr)
+    if check and done.returncode != 0:
+        raise failure(result)
+    return result
+
+
+def spawn(
+    argv: Sequence[str | Path],
+    *,
+    stdout: IO[bytes] | int = subprocess.DEVNULL,
+    stderr: IO[bytes] | int = subprocess.DEVNULL,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> "subprocess.Popen[bytes]":
+    """Start a long-running program in a session of its own, so that our Ctrl-C is not also its Ctrl-C."""
+    command = words(argv)
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+            env=environment(env),
+            pass_fds=tuple(pass_fds),
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise ProgramMissing(command[0]) from error
+    log_command(command, None)
+    return process
+
+
+def have(program: str) -> bool:
+    return find(program) is not None
+
+
+def find(program: str) -> str | None:
+    """Where a program is; administrators' PATH often lacks the sbin directories that our programs live in."""
+    return shutil.which(program, path=search_path())
+
+
+def failure(result: Completed) -> ProgramFailed:
+    said = (result.stderr.strip() or result.stdout.strip())[-2000:]
+    return ProgramFailed(
+        f"'{shlex.join(result.argv)}' failed with exit code {result.returncode}" + (f": {said}" if said else ""),
+        returncode=result.returncode,
+        stderr=result.stderr,
+    )
+
+
+def words(argv: Sequence[str | Path]) -> tuple[str, ...]:
+    command = tuple(str(word) for word in argv)
+    return (find(command[0]) or command[0], *command[1:])
+
+
+def search_path() -> str:
+    return os.environ.get("PATH", os.defpath) + os.pathsep + "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    return {**os.environ, "PATH": search_path(), "LC_ALL": "C.UTF-8", **(extra or {})}
+
+
+def log_command(command: Sequence[str], returncode: int | None) -> None:
+    import structlog  # here, so that `headnode --help` does not pay for it
+
+    structlog.get_logger("headnode.run").debug("ran", command=shlex.join(command), returncode=returncode)

@@ -1,0 +1,80 @@
+"""Secrets at rest: sealed with a key that only root can read (BMC passwords now, more later)."""
+
+import os
+from pathlib import Path
+from typing import NewType
+
+from headnode.errors import HeadnodeError, InvalidInput
+
+Sealed = NewType("Sealed", str)
+
+
+def create_key(path: Path) -> None:
+    """Make the key unless there is one: replacing it would make every stored secret unreadable."""
+    from cryptography.fernet import Fernet
+
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        read_key(path)
+        return
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(Fernet.generate_key())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_key(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        key = path.read_bytes()
+    except OSError as error:
+        raise HeadnodeError(
+            f"the secrets key {path} cannot be read: {error.strerror}",
+            hint="run as root, or 'headnode init' on a new machine; restore it from a backup if it is lost",
+        ) from error
+    if status.st_mode & 0o077:
+        raise HeadnodeError(f"the secrets key {path} is readable by others", hint=f"chmod 600 {path}")
+    return key
+
+
+def seal(secret: str, key_file: Path) -> Sealed:
+    from cryptography.fernet import Fernet
+
+    return Sealed(Fernet(load(key_file)).encrypt(secret.encode()).decode("ascii"))
+
+
+def unseal(sealed: str, key_file: Path) -> str:
+    from cryptography.fernet import Fernet, InvalidToken
+
+    try:
+        return Fernet(load(key_file)).decrypt(sealed.encode("ascii")).decode()
+    except InvalidToken as error:
+        raise HeadnodeError(
+            f"a stored secret cannot be opened with {key_file}", hint="restore the key it was sealed with"
+        ) from error
+
+
+def load(key_file: Path) -> bytes:
+    from cryptography.fernet import Fernet
+
+    key = read_key(key_file)
+    try:
+        Fernet(key)
+    except ValueError as error:
+        raise HeadnodeError(
+            f"the secrets key {key_file} is damaged", hint="restore it from a backup"
+        ) from error
+    return key
+
+
+def read_password(path: Path) -> str:
+    """A password from a file: its first line, without the line end."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"the password file {path} cannot be read: {error}") from error
+    password = text.splitlines()[0] if text else ""
+    if not password:
+        raise InvalidInput(f"the password file {path} is empty; put the password on its first line")
+    return password
