@@ -10,7 +10,8 @@ import re
 from headnode.errors import InvalidField
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
-MAC_DIGITS = re.compile(r"[0-9a-f]{12}", re.ASCII)
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@-]{0,63}", re.ASCII)
+INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}", re.ASCII)
 MAC_SHAPES = re.compile(
     r"([0-9a-f]{2}(:[0-9a-f]{2}){5})|([0-9a-f]{2}(-[0-9a-f]{2}){5})|([0-9a-f]{4}(\.[0-9a-f]{4}){2})|([0-9a-f]{12})",
     re.ASCII | re.IGNORECASE,
@@ -33,7 +34,8 @@ def host_name(value: str, *, field: str = "name", where: str = "") -> str:
 
 def domain_name(value: str, *, field: str = "domain", where: str = "") -> str:
     labels = value.split(".")
-    if len(value) > 253 or not all(LABEL.fullmatch(label) for label in labels) or labels[-1].isdigit():
+    wellformed = len(labels) > 1 and all(LABEL.fullmatch(label) for label in labels)
+    if len(value) > 253 or not wellformed or labels[-1].isdigit():
         expected = "use a DNS domain in lower case, such as cluster.example.org"
         raise InvalidField(field, value, expected, where=where)
     return value
@@ -68,3 +70,29 @@ def plain_text(value: str, *, field: str, where: str = "", limit: int = 200) -> 
     if found := FORBIDDEN.search(value):
         raise InvalidField(field, value, f"{found.group()!r} is not allowed here", where=where)
     return value
+
+
+def plain_label(value: str, *, field: str = "name", where: str = "") -> str:
+    """A word: the name of a profile, rack, group, layout or package."""
+    if not WORD.fullmatch(value):
+        expected = "use up to 64 letters, digits, and . _ + : @ - after the first"
+        raise InvalidField(field, value, expected, where=where)
+    return value
+
+
+def interface_name(value: str, *, field: str = "interface", where: str = "") -> str:
+    """What the Linux kernel takes as an interface's name, less what no configuration file wants to see."""
+    if not INTERFACE.fullmatch(value):
+        expected = "use the name of a network interface, such as eth1 (at most 15 letters, digits and . _ -)"
+        raise InvalidField(field, value, expected, where=where)
+    return value
+
+
+def number(value: str | int, *, field: str, low: int, high: int, where: str = "") -> int:
+    try:
+        found = int(str(value).strip(), 10)
+    except ValueError:
+        found = low - 1
+    if not low <= found <= high:
+        raise InvalidField(field, value, f"use a whole number from {low} to {high}", where=where)
+    return found

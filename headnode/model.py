@@ -59,11 +59,9 @@ class Nic:
 
 @dataclass(frozen=True)
 class BmcAccess:
-    """How to reach a node's BMC. The password stays encrypted until the moment it is used."""
+    """Where a node's BMC is. User and driver are settings; the password stays sealed until it is used."""
 
     address: str
-    user: str = "admin"
-    driver: BmcDriver = BmcDriver.AUTO
     sealed_password: str | None = field(default=None, repr=False)
 
 

@@ -1,0 +1,138 @@
+"""The tables. Migrations create them; a test compares the two on every database we support."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(column_0_label)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite gives ids of its own only to columns of type INTEGER.
+Id = BigInteger().with_variant(Integer, "sqlite")
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", String(63), nullable=False, unique=True),
+    Column("profile", String(64), nullable=False),
+    Column("state", String(16), nullable=False, index=True),
+    Column("intent", String(16), nullable=False),
+    Column("rack", String(64), index=True),
+    Column("position", Integer),
+    Column("locked", Boolean, nullable=False),
+    Column("settings", JSON, nullable=False),
+    Column("phase", String(32)),
+    Column("reason", Text),
+    Column("deadline", DateTime(timezone=True)),
+    # Grows with every change of any node: publishing asks for nodes above what it published last.
+    Column("revision", BigInteger, nullable=False, index=True),
+)
+
+nics = Table(
+    "nics",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("network", String(64), nullable=False),
+    Column("mac", String(17), nullable=False, unique=True),
+    Column("address", String(15), unique=True),
+    Column("name", String(15)),
+)
+
+bmcs = Table(
+    "bmcs",
+    metadata,
+    Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True),
+    Column("address", String(15), nullable=False, unique=True),
+    Column("sealed_password", Text),
+)
+
+group_members = Table(
+    "group_members",
+    metadata,
+    Column("group", String(64), primary_key=True),
+    Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True, index=True),
+)
+
+deployments = Table(
+    "deployments",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("image", String(200), nullable=False),
+    Column("started", DateTime(timezone=True), nullable=False),
+    Column("deadline", DateTime(timezone=True), nullable=False),
+    Column("finished", DateTime(timezone=True)),
+    Column("result", String(16)),
+    Column("reason", Text),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    # Only a digest is kept: reading the database gives nobody a token.
+    Column("digest", String(64), primary_key=True),
+    Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("address", String(15), nullable=False),
+    Column("expires", DateTime(timezone=True), nullable=False),
+    Column("used", DateTime(timezone=True)),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", DateTime(timezone=True), nullable=False),
+    # A name, not a key: history outlives its node.
+    Column("node", String(63)),
+    Column("kind", String(64), nullable=False),
+    Column("severity", String(8), nullable=False),
+    Column("actor", String(200), nullable=False),
+    Column("cause", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("data", JSON, nullable=False),
+    Index("ix_events_node_id", "node", "id"),
+)
+
+published = Table(
+    "published",
+    metadata,
+    Column("path", String(255), primary_key=True),
+    # 0: a file of the whole site. Not a foreign key: the file of a removed node is still there to be removed.
+    Column("node_id", BigInteger, nullable=False, index=True),
+    CheckConstraint("path <> ''", name="path"),
+)
+
+facts = Table(
+    "facts",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)

@@ -1,0 +1,190 @@
+"""Publishing as a transaction: the only module that writes live configuration.
+
+New files are written beside the live tree, judged by the programs that will read them, and then renamed into
+place one by one, so that a reader sees an old file or a new one and never half of one. A journal written
+before the first rename lets the next publisher finish what a crash interrupted; copies of what was replaced
+let this one take everything back when a reload fails.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from headnode.errors import HeadnodeError, PublishFailed
+from headnode.model import File, Files
+
+# Above this many files one sync of the file system is cheaper than a sync of each file.
+SYNC_EACH = 64
+
+Check = Callable[[Path], list[str]]
+Reload = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The live tree, and the directories beside it (same file system) that a transaction needs."""
+
+    live: Path
+
+    @property
+    def transaction(self) -> Path:
+        return self.live.with_name(self.live.name + ".transaction")
+
+    @property
+    def new(self) -> Path:
+        return self.transaction / "new"
+
+    @property
+    def old(self) -> Path:
+        return self.transaction / "old"
+
+    @property
+    def journal(self) -> Path:
+        return self.transaction / "journal.json"
+
+
+@contextmanager
+def publishers_lock(place: Workplace) -> Iterator[None]:
+    """Publishers queue here. The kernel drops the lock with its holder, so a crash leaves nothing locked."""
+    try:
+        place.live.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(place.live.with_name(place.live.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise PublishFailed(f"cannot publish to {place.live}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def differing(live: Path, files: Files) -> dict[str, File]:
+    """Those of the files that are not on disk as they should be."""
+    return {path: file for path, file in files.items() if not same(confined(live, path), file)}
+
+
+def same(path: Path, file: File) -> bool:
+    try:
+        return path.read_bytes() == file.content and path.stat().st_mode & 0o7777 == file.mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def publish(place: Workplace, write: Files, remove: Collection[str], check: Check, reload: Reload) -> list[str]:
+    """Make these files live and those disappear, or change nothing; returns the checkers' warnings."""
+    try:
+        stage(place, write)
+        warnings = check(place.new)
+        begin(place, list(write), list(remove))
+    except OSError as error:
+        discard(place)
+        raise PublishFailed(
+            f"writing new configuration below {place.transaction} failed ({error.strerror}); "
+            "what was live before still is",
+            hint="free some space and run 'headnode publish' again",
+        ) from error
+    except HeadnodeError:
+        discard(place)
+        raise
+    swap(place, write, remove)
+    try:
+        reload()
+    except HeadnodeError as error:
+        roll_back(place, write, remove)
+        discard(place)
+        raise PublishFailed(f"rolled back, because reloading failed: {error.message}", hint=error.hint) from error
+    discard(place)
+    return warnings
+
+
+def recover(place: Workplace) -> bool:
+    """Finish or forget what an interrupted publisher left; true when files may have changed unannounced."""
+    try:
+        journal = json.loads(place.journal.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        discard(place)
+        return False
+    # Every check had passed when the journal was written, so going forward is right.
+    swap(place, journal["write"], journal["remove"])
+    discard(place)
+    return True
+
+
+def stage(place: Workplace, files: Files) -> None:
+    discard(place)
+    made: set[Path] = set()
+    for path, file in files.items():
+        target = confined(place.new, path)
+        if target.parent not in made:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made.add(target.parent)
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(file.content)
+            stream.flush()
+            os.fchmod(descriptor, file.mode)
+            if len(files) <= SYNC_EACH:
+                os.fsync(descriptor)
+    if len(files) > SYNC_EACH:
+        os.sync()
+
+
+def begin(place: Workplace, write: Collection[str], remove: Collection[str]) -> None:
+    """From here on the transaction will happen, whoever finishes it."""
+    place.transaction.mkdir(parents=True, exist_ok=True)
+    draft = place.journal.with_suffix(".draft")
+    with draft.open("w") as stream:
+        json.dump({"write": sorted(write), "remove": sorted(remove)}, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(place.journal)
+
+
+def swap(place: Workplace, write: Collection[str], remove: Collection[str]) -> None:
+    """Rename every new file into place; running it again goes on where it stopped."""
+    for path in write:
+        staged, target = confined(place.new, path), confined(place.live, path)
+        if staged.exists():
+            keep(place, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            staged.replace(target)
+    for path in remove:
+        keep(place, path)
+        confined(place.live, path).unlink(missing_ok=True)
+
+
+def keep(place: Workplace, path: str) -> None:
+    """A second name for the live file, so that it can be put back."""
+    kept = confined(place.old, path)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError, FileNotFoundError):
+        os.link(confined(place.live, path), kept)
+
+
+def roll_back(place: Workplace, write: Collection[str], remove: Collection[str]) -> None:
+    for path in [*write, *remove]:
+        kept, target = confined(place.old, path), confined(place.live, path)
+        if kept.exists():
+            kept.replace(target)
+        else:
+            target.unlink(missing_ok=True)
+
+
+def discard(place: Workplace) -> None:
+    """The journal goes first: without it a leftover is rubbish, with it a promise."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        place.journal.unlink()
+    shutil.rmtree(place.transaction, ignore_errors=True)
+
+
+def confined(root: Path, path: str) -> Path:
+    """A path below the root, and nowhere else."""
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or not pure.parts or ".." in pure.parts or "\0" in path:
+        raise PublishFailed(f"the file name '{path}' leads outside {root}")
+    return root / pure

@@ -1,0 +1,357 @@
+"""site.yaml as typed data: one cluster, its networks, profiles, layouts and services.
+
+Each class is one block of the file and each field's description is its documentation: the reference page,
+the JSON schema for editors and the messages are made from them. headnode/sitefile.py reads the file and says
+in which line a problem is; headnode/sitechecks.py holds the checks that look at more than one field.
+"""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from headnode import fields
+from headnode.errors import InvalidField
+from headnode.model import BmcDriver
+
+
+class AddressRange:
+    """`first-last`, both included."""
+
+    __slots__ = ("first", "last")
+
+    def __init__(self, first: IPv4Address, last: IPv4Address) -> None:
+        self.first = first
+        self.last = last
+
+    @classmethod
+    def parse(cls, value: object) -> "AddressRange":
+        if isinstance(value, AddressRange):
+            return value
+        first, dash, last = str(value).partition("-")
+        try:
+            found = cls(IPv4Address(first.strip()), IPv4Address(last.strip()))
+        except ValueError:
+            raise ValueError("use two addresses with a hyphen, such as 10.20.1.0-10.20.1.255") from None
+        if found.last < found.first:
+            raise ValueError(f"the first address comes after the last; use {found.last}-{found.first}")
+        return found
+
+    def __contains__(self, address: object) -> bool:
+        return isinstance(address, IPv4Address) and self.first <= address <= self.last
+
+    def __iter__(self) -> Iterator[IPv4Address]:
+        return (IPv4Address(number) for number in range(int(self.first), int(self.last) + 1))
+
+    def __len__(self) -> int:
+        return int(self.last) - int(self.first) + 1
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AddressRange) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash((self.first, self.last))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.parse, serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "examples": ["10.20.1.0-10.20.1.255"]}
+
+
+def network(value: object) -> object:
+    """Only a network's own address is accepted, and the message gives it."""
+    try:
+        return IPv4Network(str(value))
+    except ValueError:
+        pass
+    try:
+        whole = IPv4Network(str(value), strict=False)
+    except ValueError:
+        raise ValueError("use a network in CIDR form, such as 10.20.0.0/16") from None
+    raise ValueError(f"that is an address inside a network; use {whole}")
+
+
+def field_check(check: Any) -> Any:
+    """A check from headnode/fields.py as a pydantic validator: only its advice goes into the message."""
+
+    def validate(value: str) -> str:
+        try:
+            return str(check(value))
+        except InvalidField as error:
+            raise ValueError(error.expected) from None
+
+    return AfterValidator(validate)
+
+
+def text(value: str) -> str:
+    return fields.plain_text(value, field="value")
+
+
+def numbers_too(value: object) -> object:
+    """YAML reads an unquoted 12 or 24.04 as a number; for a release that is what was meant."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return str(value)
+
+
+Text = Annotated[str, field_check(text)]
+Label = Annotated[str, field_check(lambda value: fields.plain_label(value))]
+Interface = Annotated[str, field_check(lambda value: fields.interface_name(value))]
+Domain = Annotated[str, field_check(lambda value: fields.domain_name(value))]
+Cidr = Annotated[IPv4Network, BeforeValidator(network)]
+Release = Annotated[Text, BeforeValidator(numbers_too)]
+Size = Annotated[
+    str,
+    BeforeValidator(numbers_too),
+    Field(pattern=r"^([1-9][0-9]*(\.[0-9]+)?[KMGT]|[1-9][0-9]?%|100%|rest)$", examples=["512M", "1.5T", "20%", "rest"]),
+]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+
+
+class Network(Strict):
+    cidr: Cidr
+    """The whole network, such as 10.20.0.0/16."""
+    interface: Interface | None = None
+    """The head node's interface on this network."""
+    head: IPv4Address | None = None
+    """The head node's own address on this network."""
+    node_range: AddressRange | None = None
+    """Addresses given to nodes, in order; a node keeps its address."""
+    discovery_range: AddressRange | None = None
+    """Addresses lent to unknown hardware while a discovery window is open, and at no other time."""
+    vlan: int | None = Field(default=None, ge=1, le=4094)
+    """VLAN number, when the head node's interface carries it tagged."""
+    mtu: int = Field(default=1500, ge=576, le=65520)
+    """Largest packet on this network: 1500, 9000 for jumbo frames, up to 65520 on InfiniBand."""
+    gateway: IPv4Address | None = None
+    """Router that nodes use to leave this network; none when it is isolated."""
+    dns: tuple[IPv4Address, ...] = ()
+    """Name servers that the head node forwards to; none means only the cluster's own names."""
+
+
+class Settings(Strict):
+    """What a node should be. Every one of these can be set for a profile, a group or a single node."""
+
+    os: Literal["debian", "ubuntu"] | None = None
+    """Distribution."""
+    release: Release | None = None
+    """Release of the distribution, such as 12 or 24.04."""
+    architecture: Literal["x86_64", "aarch64"] | None = None
+    """Processor architecture."""
+    method: Literal["image", "autoinstall", "preseed"] | None = None
+    """How the OS gets there: our image, Ubuntu's autoinstall or Debian's preseed."""
+    image: Text | None = None
+    """Image to deploy, such as gpu or gpu@3; without a version, the newest."""
+    layout: Label | None = None
+    """Disk layout, by its name under `layouts`."""
+    kernel_args: tuple[Text, ...] | None = None
+    """Kernel arguments of the installed system."""
+    console: Text | None = None
+    """Serial console that the BMC shows, as the kernel writes it."""
+    packages: tuple[Label, ...] | None = None
+    """Packages beyond the base system."""
+    nvidia_branch: Text | None = None
+    """NVIDIA driver branch: none, auto (chosen for the GPUs found) or a number such as 580."""
+    nvidia_source: Literal["distro", "nvidia"] | None = None
+    """Archive the NVIDIA stack comes from; the two are never mixed."""
+    nvidia_modules: Literal["auto", "open", "proprietary"] | None = None
+    """Kernel modules of the NVIDIA driver."""
+    start_watts: int | None = Field(default=None, ge=1, le=100_000)
+    """Power drawn while starting, counted against the rack's budget."""
+    bmc_user: Text | None = None
+    """User name at the BMC."""
+    bmc_driver: BmcDriver | None = None
+    """How to talk to the BMC: auto, ipmi or redfish."""
+
+
+class Profile(Settings):
+    parent: Label | None = None
+    """Profile that gives every setting not made here."""
+    description: Text = ""
+    """What this kind of node is for."""
+
+
+class Group(Settings):
+    description: Text = ""
+    """What these nodes have in common."""
+
+
+class DiskMatch(Strict):
+    """Which disk is meant. All that is said must be true of it, and exactly one disk must fit."""
+
+    type: Literal["nvme", "ssd", "hdd"] | None = None
+    """Kind of disk."""
+    min_size: Size | None = None
+    """Smallest size that fits."""
+    max_size: Size | None = None
+    """Largest size that fits."""
+    model: Text | None = None
+    """Model name, with * and ? as wildcards."""
+    serial: Text | None = None
+    """Serial number."""
+    wwn: Text | None = None
+    """World-wide name."""
+    path: Text | None = None
+    """Name under /dev/disk/by-path, with * and ? as wildcards."""
+    rotational: bool | None = None
+    """Whether it has spinning platters."""
+
+
+class Volume(Strict):
+    """One partition, logical volume or swap file."""
+
+    name: Label
+    """Its name, also the partition's label."""
+    on: Label
+    """The disk, RAID set or volume group it is on."""
+    size: Size
+    """Fixed (512M), a share (20%) or all that is left (rest)."""
+    type: Literal["esp", "bios-boot", "ext4", "xfs", "swap", "swapfile", "raid", "lvm"] = "ext4"
+    """What it holds."""
+    mount: Text | None = None
+    """Where it is mounted."""
+    options: tuple[Text, ...] = ()
+    """Mount options."""
+    keep: bool = False
+    """Survives reinstalling: found by its name, checked, and never formatted."""
+
+
+class Layout(Strict):
+    description: Text = ""
+    """What this layout is for."""
+    disks: dict[Label, DiskMatch]
+    """The disks it uses, by a name of your choice."""
+    raid1: dict[Label, tuple[Label, ...]] = {}
+    """Software RAID 1 sets, each a list of volumes of type raid."""
+    lvm: dict[Label, tuple[Label, ...]] = {}
+    """LVM volume groups, each a list of volumes of type lvm."""
+    volumes: tuple[Volume, ...]
+    """Partitions and volumes, in their order on the disk."""
+
+
+class Rack(Strict):
+    budget_watts: int | None = Field(default=None, ge=1)
+    """Power the rack may draw; nodes are switched on in waves that stay below it."""
+    units: int = Field(default=42, ge=1, le=100)
+    """Height in rack units."""
+    location: Text = ""
+    """Where it stands."""
+
+
+class Time(Strict):
+    servers: tuple[Text, ...] = ("2.debian.pool.ntp.org",)
+    """Upstream time servers; an empty list means the head node's own clock is the cluster's."""
+    max_offset_ms: int = Field(default=100, ge=1, le=60_000)
+    """A node whose clock is further off than this is not up."""
+
+
+class Directory(Strict):
+    mode: Literal["internal", "external"] = "internal"
+    """internal: Headnode runs the LDAP server; external: it reads yours and never writes."""
+    uri: Text | None = None
+    """Address of the external LDAP server, such as ldaps://ldap.example.org."""
+    base_dn: Text | None = None
+    """Base of the tree; made from the domain when not given."""
+    first_id: int = Field(default=20_000, ge=2_000, le=1_000_000_000)
+    """First UID and GID given to people and groups, above every distribution's own."""
+    last_id: int = Field(default=59_999, ge=2_000, le=2_000_000_000)
+    """Last UID and GID given."""
+
+
+class Bmc(Strict):
+    user: Text = "admin"
+    """User name at the BMCs, unless a node, group or profile says otherwise."""
+    password_file: Text | None = None
+    """File with the BMC password on its first line, for nodes enrolled without one of their own."""
+
+
+class Packages(Strict):
+    proxy: Text | None = None
+    """Package cache that nodes and image builds go through, such as http://10.20.0.1:3142."""
+
+
+class Database(Strict):
+    url: Text | None = None
+    """PostgreSQL URL for sites with more than one head node; an SQLite file when not given."""
+
+
+class Site(Strict):
+    """One cluster."""
+
+    cluster: Annotated[str, field_check(lambda value: fields.host_name(value, field="cluster"))]
+    """Name of the cluster."""
+    domain: Domain
+    """DNS domain of the cluster; nodes are NAME.DOMAIN."""
+    networks: dict[Label, Network]
+    """The cluster's networks. `provision` is needed, `management` is where the BMCs are; any others are yours."""
+    time: Time = Time()
+    """The cluster's clock."""
+    directory: Directory = Directory()
+    """Users and groups."""
+    bmc: Bmc = Bmc()
+    """Access to the BMCs."""
+    packages: Packages = Packages()
+    """Where packages come from."""
+    database: Database = Database()
+    """Where the inventory is kept."""
+    defaults: Settings = Settings()
+    """Settings of every node that its own entry, its groups and its profile leave open."""
+    profiles: dict[Label, Profile] = {}
+    """Kinds of nodes."""
+    groups: dict[Label, Group] = {}
+    """Settings for groups of nodes; who is a member is in the inventory."""
+    layouts: dict[Label, Layout] = {}
+    """Disk layouts."""
+    racks: dict[Label, Rack] = {}
+    """Racks with their power budgets."""
+
+    @property
+    def provision(self) -> Network:
+        return self.networks["provision"]
+
+    @property
+    def management(self) -> Network | None:
+        return self.networks.get("management")
+
+
+# What every node is when nobody says otherwise.
+BUILT_IN = Settings(
+    os="debian",
+    release="12",
+    architecture="x86_64",
+    method="image",
+    image="base",
+    layout="single-disk",
+    kernel_args=(),
+    console="ttyS0,115200",
+    packages=(),
+    nvidia_branch="none",
+    nvidia_source="distro",
+    nvidia_modules="auto",
+    start_watts=500,
+    bmc_driver=BmcDriver.AUTO,
+)

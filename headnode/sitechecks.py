@@ -1,0 +1,154 @@
+"""Checks of site.yaml that look at more than one field. Each yields a problem with the path it belongs to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from headnode.site import Layout, Network, Settings, Site
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    path: Path
+    value: object
+    expected: str
+
+
+def problems(site: Site) -> Iterator[Problem]:
+    yield from network_problems(site)
+    yield from overlaps(site)
+    yield from profile_problems(site)
+    for name, layout in site.layouts.items():
+        yield from layout_problems(name, layout)
+    yield from service_problems(site)
+
+
+def network_problems(site: Site) -> Iterator[Problem]:
+    if "provision" not in site.networks:
+        yield Problem(("networks",), ", ".join(site.networks), "a network named 'provision' is needed")
+    for name, net in site.networks.items():
+        at = ("networks", name)
+        yield from addresses_outside(at, net)
+        yield from range_problems(at, net)
+    provision = site.networks.get("provision")
+    if provision:
+        for key in ("interface", "head", "node_range"):
+            if getattr(provision, key) is None:
+                yield Problem(("networks", "provision", key), "", "it is missing, and nodes cannot boot without it")
+
+
+def addresses_outside(at: Path, net: Network) -> Iterator[Problem]:
+    whole = net.cidr
+    inside = f"use an address inside {whole}"
+    for key in ("head", "gateway"):
+        address = getattr(net, key)
+        if address is None:
+            continue
+        if address not in whole:
+            yield Problem((*at, key), address, f"that is outside {whole}; {inside}")
+        elif whole.prefixlen < 31 and address in (whole.network_address, whole.broadcast_address):
+            yield Problem((*at, key), address, f"that is the network's own or broadcast address; {inside}")
+
+
+def range_problems(at: Path, net: Network) -> Iterator[Problem]:
+    for key in ("node_range", "discovery_range"):
+        found = getattr(net, key)
+        if found is None:
+            continue
+        if found.first not in net.cidr or found.last not in net.cidr:
+            yield Problem((*at, key), found, f"that reaches outside {net.cidr}; use a range inside it")
+        for other in ("head", "gateway"):
+            address = getattr(net, other)
+            if address is not None and address in found:
+                yield Problem((*at, other), address, f"that is inside {key} {found}; use an address outside it")
+    nodes, lent = net.node_range, net.discovery_range
+    if nodes and lent and nodes.first <= lent.last and lent.first <= nodes.last:
+        yield Problem((*at, "discovery_range"), lent, f"that overlaps node_range {nodes}; keep the two apart")
+
+
+def overlaps(site: Site) -> Iterator[Problem]:
+    for (one, first), (two, second) in combinations(site.networks.items(), 2):
+        if first.cidr.overlaps(second.cidr):
+            yield Problem(
+                ("networks", two, "cidr"), second.cidr, f"that overlaps network '{one}' ({first.cidr}); keep them apart"
+            )
+        if first.interface and first.interface == second.interface and first.vlan == second.vlan:
+            yield Problem(
+                ("networks", two, "interface"),
+                second.interface,
+                f"network '{one}' is on that interface too; use another interface or a VLAN",
+            )
+
+
+def profile_problems(site: Site) -> Iterator[Problem]:
+    for name, profile in site.profiles.items():
+        if profile.parent is not None and profile.parent not in site.profiles:
+            known = ", ".join(site.profiles)
+            yield Problem(("profiles", name, "parent"), profile.parent, f"there is no such profile; use one of {known}")
+        elif cycle := parent_cycle(site, name):
+            yield Problem(
+                ("profiles", name, "parent"),
+                profile.parent,
+                f"profiles inherit in a circle ({' → '.join(cycle)}); remove one parent",
+            )
+    holders: list[tuple[Path, Settings]] = [(("defaults",), site.defaults)]
+    holders += [(("profiles", name), profile) for name, profile in site.profiles.items()]
+    holders += [(("groups", name), group) for name, group in site.groups.items()]
+    for at, settings in holders:
+        if settings.layout is not None and settings.layout not in site.layouts:
+            known = ", ".join(site.layouts) or "none yet"
+            yield Problem((*at, "layout"), settings.layout, f"there is no such layout; defined are: {known}")
+        branch = settings.nvidia_branch
+        if branch is not None and branch not in ("none", "auto") and not branch.isdecimal():
+            yield Problem((*at, "nvidia_branch"), branch, "use none, auto or a branch number such as 580")
+
+
+def parent_cycle(site: Site, start: str) -> list[str]:
+    """The circle that `start` is part of, or nothing."""
+    seen = [start]
+    at = site.profiles[start].parent
+    while at is not None and at in site.profiles:
+        if at == start:
+            return [*seen, start]
+        if at in seen:
+            return []
+        seen.append(at)
+        at = site.profiles[at].parent
+    return []
+
+
+def layout_problems(name: str, layout: Layout) -> Iterator[Problem]:
+    at = ("layouts", name)
+    homes = {*layout.disks, *layout.raid1, *layout.lvm}
+    names: set[str] = set()
+    mounts: set[str] = set()
+    for index, volume in enumerate(layout.volumes):
+        here = (*at, "volumes", index)
+        if volume.on not in homes:
+            yield Problem((*here, "on"), volume.on, f"use one of this layout's {', '.join(sorted(homes))}")
+        if volume.name in names:
+            yield Problem((*here, "name"), volume.name, "two volumes have that name; give each its own")
+        if volume.mount is not None and not volume.mount.startswith("/"):
+            yield Problem((*here, "mount"), volume.mount, "use an absolute path, such as /var")
+        if volume.mount is not None and volume.mount in mounts:
+            yield Problem((*here, "mount"), volume.mount, "two volumes are mounted there; use another path")
+        names.add(volume.name)
+        mounts.add(volume.mount or "")
+    for kind, sets in (("raid1", layout.raid1), ("lvm", layout.lvm)):
+        for set_name, members in sets.items():
+            for member in members:
+                if member not in names:
+                    expected = f"use volumes of this layout: {', '.join(sorted(names))}"
+                    yield Problem((*at, kind, set_name), member, expected)
+
+
+def service_problems(site: Site) -> Iterator[Problem]:
+    if site.directory.mode == "external" and not site.directory.uri:
+        yield Problem(("directory", "uri"), "", "an external directory needs its address, such as ldaps://ldap.example.org")
+    if site.directory.last_id <= site.directory.first_id:
+        yield Problem(("directory", "last_id"), site.directory.last_id, f"use more than {site.directory.first_id}")
+    url = site.database.url
+    if url is not None and not url.startswith(("postgresql://", "postgresql+psycopg://")):
+        yield Problem(("database", "url"), url, "use a URL such as postgresql://headnode@db.example.org/headnode")

@@ -1,0 +1,153 @@
+"""Publish: bring the live tree in line with the site and the inventory, doing work only for what changed."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headnode.model import File, Node, Producer, State
+from headnode.publish import Workplace, differing, publish, publishers_lock, recover
+from headnode.workflows.context import Context
+
+Reload = Callable[[set[str]], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    nodes: int = 0
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.written or self.removed)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What should be live for the nodes at hand, and what is no longer."""
+
+    revision: int
+    nodes: int
+    files: dict[str, File]
+    owners: dict[str, int]
+    known: dict[str, int]
+
+    @property
+    def gone(self) -> list[str]:
+        return [path for path in self.known if path not in self.files]
+
+
+def producers(context: Context) -> list[Producer]:
+    from pxe.boot import BootScripts
+    from pxe.dnsmasq import Dnsmasq
+
+    return [BootScripts(), Dnsmasq(context.paths.published, context.paths.logs, context.paths.runtime)]
+
+
+def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:
+    """Publish every node changed since last time, or everything when the site or a template changed."""
+    place = Workplace(context.paths.published)
+    with publishers_lock(place):
+        recovered = recover(place)
+        digest = context.site_digest
+        everything = full or recovered or digest != context.inventory.fact("published_inputs")
+        wanted = render(context, everything=everything)
+        write = differing(place.live, wanted.files)
+        gone = wanted.gone
+        warnings: list[str] = []
+        if write or gone or recovered:
+            touched = {*write, *gone}
+            warnings = publish(
+                place,
+                write,
+                gone,
+                check=lambda staged: check(context, staged, write),
+                reload=lambda: (reload or reload_nothing)(touched),
+            )
+        remember(context, wanted, digest, write, gone)
+    return Outcome(wanted.nodes, tuple(write), tuple(gone), tuple(warnings))
+
+
+def render(context: Context, *, everything: bool) -> Wanted:
+    """Render the changed nodes, or all of them and the site's own files."""
+    published_revision = int(context.inventory.fact("published_revision", "0"))
+    revision, nodes = context.inventory.changed_since(-1 if everything else published_revision)
+    files: dict[str, File] = {}
+    owners: dict[str, int] = {}
+    for producer in producers(context):
+        for owner, made in rendered_by(producer, context, nodes, everything):
+            files.update(made)
+            owners.update(dict.fromkeys(made, owner))
+    known = context.inventory.published_files(None if everything else [node.id for node in nodes])
+    return Wanted(revision, len(nodes), files, owners, known)
+
+
+def rendered_by(
+    producer: Producer, context: Context, nodes: Iterable[Node], everything: bool
+) -> Iterable[tuple[int, dict[str, File]]]:
+    if everything:
+        yield 0, dict(producer.site_files(context.site))
+    for node in nodes:
+        if node.state is not State.RETIRED:
+            yield node.id, dict(producer.node_files(context.site, node))
+
+
+def check(context: Context, staged: Path, changed: Collection[str]) -> list[str]:
+    return [
+        warning
+        for producer in producers(context)
+        for warning in producer.check(staged, context.paths.published, changed)
+    ]
+
+
+def remember(
+    context: Context, wanted: Wanted, digest: str, write: Collection[str], gone: Collection[str]
+) -> None:
+    """Last of all: had we died before this, the next publish would simply find the same nodes changed."""
+    owners = {path: owner for path, owner in wanted.owners.items() if wanted.known.get(path) != owner}
+    same_inputs = digest == context.inventory.fact("published_inputs")
+    if not (owners or gone or write) and same_inputs and wanted.nodes == 0:
+        return
+    with context.inventory.change(context.actor, context.cause) as change:
+        change.remember_published(owners, gone)
+        change.set_fact("published_revision", str(wanted.revision))
+        change.set_fact("published_inputs", digest)
+        if write or gone:
+            message = f"published {len(write)} files, removed {len(gone)}, for {wanted.nodes} nodes"
+            change.record("publish", message, data={"written": len(write), "removed": len(gone)})
+
+
+def reload_nothing(touched: set[str]) -> None:
+    """No service runs, so none has to be told; 'headnode up' reads the published files when it starts."""
+
+
+def preview(context: Context) -> list[tuple[str, bytes | None, bytes | None]]:
+    """What a full publish would change: (path, bytes now, bytes then)."""
+    place = Workplace(context.paths.published)
+    wanted = render(context, everything=True)
+    changes: list[tuple[str, bytes | None, bytes | None]] = []
+    for path, file in sorted(differing(place.live, wanted.files).items()):
+        changes.append((path, current(place.live / path), file.content))
+    changes += [(path, current(place.live / path), None) for path in sorted(wanted.gone)]
+    return changes
+
+
+def current(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def render_node(context: Context, node: Node) -> dict[str, File]:
+    return {
+        path: file
+        for producer in producers(context)
+        for path, file in producer.node_files(context.site, node).items()
+    }
+
+
+def render_file(context: Context, path: str) -> File | None:
+    """One file by its path below the published tree, as a publish would write it."""
+    return render(context, everything=True).files.get(path)
