@@ -71,9 +71,7 @@ class ProgramMissing(HeadnodeError):
     """A program that is needed is not installed."""
 
     def __init__(self, program: str) -> None:
-        super().__init__(
-            f"the program '{program}' is not installed", hint="'make lab' and 'make install' install it"
-        )
+        super().__init__(f"the program '{program}' is not installed", hint="'make lab' and 'make install' install it")
         self.program = program
 
 

@@ -122,6 +122,6 @@ def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def log_command(command: Sequence[str], returncode: int | None) -> None:
-    import structlog  # here, so that `headnode --help` does not pay for it
+    from headnode.log import logger  # here, so that `headnode --help` does not pay for it
 
-    structlog.get_logger("headnode.run").debug("ran", command=shlex.join(command), returncode=returncode)
+    logger("headnode.run").debug("ran", command=shlex.join(command), returncode=returncode)

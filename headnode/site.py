@@ -38,7 +38,7 @@ class AddressRange:
     def parse(cls, value: object) -> "AddressRange":
         if isinstance(value, AddressRange):
             return value
-        first, dash, last = str(value).partition("-")
+        first, _, last = str(value).partition("-")
         try:
             found = cls(IPv4Address(first.strip()), IPv4Address(last.strip()))
         except ValueError:
@@ -70,9 +70,7 @@ class AddressRange:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            cls.parse, serialization=core_schema.to_string_ser_schema()
-        )
+        return core_schema.no_info_plain_validator_function(cls.parse, serialization=core_schema.to_string_ser_schema())
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -124,7 +122,10 @@ Release = Annotated[Text, BeforeValidator(numbers_too)]
 Size = Annotated[
     str,
     BeforeValidator(numbers_too),
-    Field(pattern=r"^([1-9][0-9]*(\.[0-9]+)?[KMGT]|[1-9][0-9]?%|100%|rest)$", examples=["512M", "1.5T", "20%", "rest"]),
+    Field(
+        pattern=r"^([1-9][0-9]*(\.[0-9]+)?[KMGT]|[1-9][0-9]?%|100%|rest)$",
+        examples=["512M", "1.5T", "20%", "rest"],
+    ),
 ]
 
 

@@ -36,7 +36,7 @@ def network_problems(site: Site) -> Iterator[Problem]:
     if provision:
         for key in ("interface", "head", "node_range"):
             if getattr(provision, key) is None:
-                yield Problem(("networks", "provision", key), "", "it is missing, and nodes cannot boot without it")
+                yield Problem(("networks", "provision", key), "", "is missing, and nodes cannot boot without it")
 
 
 def addresses_outside(at: Path, net: Network) -> Iterator[Problem]:
@@ -72,7 +72,9 @@ def overlaps(site: Site) -> Iterator[Problem]:
     for (one, first), (two, second) in combinations(site.networks.items(), 2):
         if first.cidr.overlaps(second.cidr):
             yield Problem(
-                ("networks", two, "cidr"), second.cidr, f"that overlaps network '{one}' ({first.cidr}); keep them apart"
+                ("networks", two, "cidr"),
+                second.cidr,
+                f"that overlaps network '{one}' ({first.cidr}); keep them apart",
             )
         if first.interface and first.interface == second.interface and first.vlan == second.vlan:
             yield Problem(
@@ -146,7 +148,11 @@ def layout_problems(name: str, layout: Layout) -> Iterator[Problem]:
 
 def service_problems(site: Site) -> Iterator[Problem]:
     if site.directory.mode == "external" and not site.directory.uri:
-        yield Problem(("directory", "uri"), "", "an external directory needs its address, such as ldaps://ldap.example.org")
+        yield Problem(
+            ("directory", "uri"),
+            "",
+            "is missing; an external directory needs its address, such as ldaps://ldap.example.org",
+        )
     if site.directory.last_id <= site.directory.first_id:
         yield Problem(("directory", "last_id"), site.directory.last_id, f"use more than {site.directory.first_id}")
     url = site.database.url

@@ -36,7 +36,8 @@ def parse(text: bytes, name: str) -> Site:
     except ValidationError as error:
         raise InvalidSite([sentence(name, lines, data, dict(item)) for item in error.errors()]) from None
     found = [
-        f"{name}:{line_of(lines, problem.path)}: {dotted(problem.path)} is {shown(str(problem.value))}; {problem.expected}"
+        f"{name}:{line_of(lines, problem.path)}: {dotted(problem.path)} "
+        + (f"is {shown(str(problem.value))}; {problem.expected}" if problem.value != "" else problem.expected)
         for problem in sitechecks.problems(site)
     ]
     if found:
@@ -78,7 +79,7 @@ def construct(loader: yaml.SafeLoader, node: yaml.Node, at: Place, lines: Lines,
         return [construct(loader, item, (*at, i), lines, name) for i, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
         return construct_mapping(loader, node, at, lines, name)
-    return loader.construct_object(node)  # type: ignore[no-untyped-call]
+    return loader.construct_object(node)
 
 
 def construct_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode, at: Place, lines: Lines, name: str) -> Any:

@@ -62,9 +62,7 @@ def load(key_file: Path) -> bytes:
     try:
         Fernet(key)
     except ValueError as error:
-        raise HeadnodeError(
-            f"the secrets key {key_file} is damaged", hint="restore it from a backup"
-        ) from error
+        raise HeadnodeError(f"the secrets key {key_file} is damaged", hint="restore it from a backup") from error
     return key
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from headnode.errors import TemplateFault
 
@@ -45,7 +46,7 @@ def environment(directory: Path) -> ImmutableSandboxedEnvironment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - these are configuration files; fields are checked at the door
+        autoescape=False,
         auto_reload=False,
         cache_size=-1,
     )
@@ -74,4 +75,3 @@ def template_name(filename: str) -> str:
         return str(Path(filename).relative_to(HERE))
     except ValueError:
         return Path(filename).name
-

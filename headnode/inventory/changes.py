@@ -43,9 +43,7 @@ class Change:
         """All nodes (retired ones too), or those of these names, as they are inside this transaction."""
         if names is None:
             return load_nodes(self._connection)
-        return [
-            node for batch in chunks(names) for node in load_nodes(self._connection, nodes.c.name.in_(batch))
-        ]
+        return [node for batch in chunks(names) for node in load_nodes(self._connection, nodes.c.name.in_(batch))]
 
     def add(self, new: Collection[Node]) -> None:
         if not new:
@@ -74,11 +72,17 @@ class Change:
         ids: dict[str, int] = {}
         for batch in chunks(node.name for node in changed):
             query = select(nodes.c.name, nodes.c.id).where(nodes.c.name.in_(batch))
-            ids.update({name: number for name, number in self._connection.execute(query)})
+            ids.update(self._connection.execute(query).tuples().all())
         self._insert(
             nics,
             (
-                {"node_id": ids[n.name], "network": c.network, "mac": c.mac, "address": c.address, "name": c.name}
+                {
+                    "node_id": ids[n.name],
+                    "network": c.network,
+                    "mac": c.mac,
+                    "address": c.address,
+                    "name": c.name,
+                }
                 for n in changed
                 for c in n.nics
             ),
@@ -160,7 +164,7 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-class refusing_duplicates:  # noqa: N801 - reads as a phrase where it is used
+class refusing_duplicates:
     """The database's own refusal in our words. Workflows check first and name both nodes; this is the last line."""
 
     def __enter__(self) -> None:

@@ -52,7 +52,12 @@ def sqlite_engine(url: str) -> Engine:
     @event.listens_for(engine, "connect")
     def configure(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves, see below
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "busy_timeout = 60000"):
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            "busy_timeout = 60000",
+        ):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
@@ -86,7 +91,8 @@ def upgrade(engine: Engine) -> None:
             command.upgrade(config, "head")
         except (CommandError, ResolutionError) as error:
             raise HeadnodeError(
-                f"the database was made by a newer Headnode than this one: {error}", hint="upgrade this head node"
+                f"the database was made by a newer Headnode than this one: {error}",
+                hint="upgrade this head node",
             ) from error
 
 

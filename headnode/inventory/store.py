@@ -97,7 +97,7 @@ class Inventory:
         query = select(published.c.path, published.c.node_id)
         with self._reading() as connection:
             if node_ids is None:
-                return {path: node for path, node in connection.execute(query)}
+                return dict(connection.execute(query).tuples().all())
             return {
                 path: node
                 for batch in chunks(node_ids)

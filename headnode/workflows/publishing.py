@@ -101,9 +101,7 @@ def check(context: Context, staged: Path, changed: Collection[str]) -> list[str]
     ]
 
 
-def remember(
-    context: Context, wanted: Wanted, digest: str, write: Collection[str], gone: Collection[str]
-) -> None:
+def remember(context: Context, wanted: Wanted, digest: str, write: Collection[str], gone: Collection[str]) -> None:
     """Last of all: had we died before this, the next publish would simply find the same nodes changed."""
     owners = {path: owner for path, owner in wanted.owners.items() if wanted.known.get(path) != owner}
     same_inputs = digest == context.inventory.fact("published_inputs")
@@ -142,9 +140,7 @@ def current(path: Path) -> bytes | None:
 
 def render_node(context: Context, node: Node) -> dict[str, File]:
     return {
-        path: file
-        for producer in producers(context)
-        for path, file in producer.node_files(context.site, node).items()
+        path: file for producer in producers(context) for path, file in producer.node_files(context.site, node).items()
     }
 
 

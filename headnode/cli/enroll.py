@@ -1,0 +1,167 @@
+"""headnode enroll."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headnode.cli.common import (
+    NodeSetType,
+    ProfileType,
+    confirm,
+    context,
+    dry_run_option,
+    emit,
+    note,
+    output_option,
+    warn,
+    yes_option,
+)
+from headnode.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from headnode.workflows.context import Context
+    from headnode.workflows.enroll import Plan
+    from headnode.workflows.sheet import Row
+
+PREVIEW = 40
+
+
+@click.command()
+@click.argument("names", required=False, type=NodeSetType())
+@click.option("--from", "source", metavar="FILE", help="CSV or YAML file with a row for each node; - reads the input.")
+@click.option("--mac", help="MAC of the port it boots from; a list in quotes for several nodes.")
+@click.option("--bmc", help="Address of its BMC; 10.21.0.[11-26] for several nodes.")
+@click.option("--profile", type=ProfileType(), help="What kind of node it is, by its name in site.yaml.")
+@click.option("--rack", help="Rack it is in.")
+@click.option("--position", help="Rack unit it is in, counted from the bottom.")
+@click.option("--address", help="Fixed address on the provision network, instead of the next free one.")
+@click.option("--groups", help="Groups it belongs to.")
+@click.option(
+    "--bmc-password-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with the BMC password on its first line; never given as an argument.",
+)
+@click.option("--no-publish", is_flag=True, help="Only write the inventory; 'headnode publish' makes it live.")
+@output_option()
+@dry_run_option
+@yes_option
+@click.pass_context
+def enroll(
+    ctx: click.Context,
+    /,
+    names: str | None,
+    source: str | None,
+    output: str,
+    dry_run: bool,
+    yes: bool,
+    no_publish: bool,
+    bmc_password_file: Path | None,
+    **columns: str | None,
+) -> None:
+    """Add nodes to the cluster.
+
+    Each node gets a name, a profile and the next free address, and may boot from the network from then on. All rows
+    are taken or none; running it again changes nothing.
+
+    \b
+    Examples:
+      headnode enroll gpu01 --mac 52:54:00:aa:00:01 --bmc 10.21.0.11 --profile gpu
+      headnode enroll --from nodes.csv --dry-run
+      headnode enroll --from nodes.yaml --bmc-password-file /root/bmc.password --yes
+      some-inventory-tool | headnode enroll --from - --yes
+
+    The columns are name, mac, bmc, profile, rack, position, address, groups and, for ports on other
+    networks, NETWORK_mac. A row may stand for many nodes: name gpu[01-16] with sixteen MACs.
+    """  # fmt: skip
+    from headnode.workflows import enroll as workflow
+
+    at = context(ctx)
+    rows = rows_from(at, names, source, columns)
+    made = workflow.plan(at.site, rows, at.inventory.nodes(retired=True))
+    show_plan(made, output, always=dry_run or not yes)
+    if made.problems:
+        raise InvalidInput("\n".join(made.problems), hint="nothing was enrolled; correct these and run it again")
+    if dry_run:
+        note("Dry run: nothing was changed.")
+        return
+    if made.new:
+        confirm(f"Enrol {len(made.new)} nodes?", yes)
+        made = workflow.enroll(at, rows, sealed_password(at, made, bmc_password_file, yes))
+        note(f"Enrolled {len(made.new)} nodes.")
+    else:
+        note("Nothing to do: all of these are enrolled already.")
+    if not no_publish:
+        from headnode.cli.publish import publish_and_tell
+
+        publish_and_tell(at)
+
+
+def rows_from(at: "Context", names: str | None, source: str | None, columns: dict[str, str | None]) -> "list[Row]":
+    from headnode.workflows import sheet
+
+    if (names is None) == (source is None):
+        raise InvalidInput("say which nodes: either NAMES with --mac and --profile, or --from FILE")
+    if source is None:
+        values = {"name": names or "", **{key: value for key, value in columns.items() if value}}
+        return sheet.expand(values, "command line")
+    if given := [key for key, value in columns.items() if value]:
+        raise InvalidInput(f"--{given[0]} cannot be used with --from: put it in the file as the column '{given[0]}'")
+    return sheet.read(sheet.decode(content(source), source), source, at.site)
+
+
+def content(source: str) -> bytes:
+    if source == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"the file {source} cannot be read: {error}") from None
+
+
+def show_plan(made: "Plan", output: str, *, always: bool) -> None:
+    """The preview: rows with problems first, then the start of the rest."""
+    from headnode.workflows.enroll import Verdict, summary
+    from headnode.workflows.nodes import document
+
+    if not (always or made.problems):
+        return
+    if output not in ("table", "wide"):
+        emit([document(node) for node in made.new], output, ["name"])
+        return
+    rows: list[dict[str, Any]] = [
+        {
+            "name": item.name,
+            "verdict": item.verdict,
+            "address": item.node.address if item.node else None,
+            "profile": item.node.profile if item.node else None,
+            "problem": "; ".join(item.problems) or None,
+        }
+        for item in sorted(made.items, key=lambda item: item.verdict is not Verdict.PROBLEM)
+    ]
+    emit(rows[:PREVIEW], "table", ["name", "verdict", "address", "profile", "problem"])
+    if len(rows) > PREVIEW:
+        note(f"… and {len(rows) - PREVIEW} more rows")
+    note(summary(made))
+
+
+def sealed_password(at: "Context", made: "Plan", file: Path | None, yes: bool) -> str | None:
+    """The BMC password from a file, the site's default or a prompt, sealed at once."""
+    from headnode import vault
+
+    if not any(node.bmc for node in made.new):
+        return None
+    default = at.site.bmc.password_file
+    if file is None and default is not None:
+        file = at.paths.root / default.lstrip("/")
+    if file is not None:
+        return vault.seal(vault.read_password(file), at.paths.secret_key)
+    if not yes and sys.stdin.isatty():
+        typed = click.prompt(
+            "BMC password (empty: none yet)", hide_input=True, default="", show_default=False, err=True
+        )
+        if typed:
+            return vault.seal(str(typed), at.paths.secret_key)
+    warn(["no BMC password is known for these nodes; power and console need one (--bmc-password-file)"])
+    return None

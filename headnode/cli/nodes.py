@@ -1,0 +1,201 @@
+"""headnode nodes, show, set, retire, events."""
+
+from typing import Any
+
+import click
+
+from headnode.cli.common import (
+    NodeSetType,
+    cell,
+    confirm,
+    context,
+    dry_run_option,
+    emit,
+    note,
+    output_option,
+    to_csv,
+    to_table,
+    to_yaml,
+    yes_option,
+)
+from headnode.errors import NotFound
+
+
+@click.command()
+@click.argument("nodeset", required=False, type=NodeSetType())
+@output_option()
+@click.pass_context
+def nodes(ctx: click.Context, nodeset: str | None, output: str) -> None:
+    """List nodes.
+
+    \b
+    Examples:
+      headnode nodes
+      headnode nodes gpu[01-16] -o wide
+      headnode nodes @a100 -o json
+      headnode nodes -o name | xargs …
+    """
+    from headnode.workflows import nodes as workflow
+
+    found = [workflow.document(node) for node in workflow.select(context(ctx), nodeset)]
+    if not found and output in ("table", "wide"):
+        note("No nodes yet: 'headnode enroll --help' says how to add some.")
+        return
+    emit(found, output, ["name", "state", "profile", "address", "mac", "bmc", "rack", "position"],
+         ["intent", "groups", "locked", "reason"])  # fmt: skip
+
+
+@click.command()
+@click.argument("node", type=NodeSetType())
+@output_option()
+@click.pass_context
+def show(ctx: click.Context, node: str, output: str) -> None:
+    """Show everything about a node, and where each value comes from.
+
+    A value comes from the node itself, one of its groups, its profile, a parent profile, the site's defaults
+    or from what Headnode ships; the nearest wins.
+
+    \b
+    Examples:
+      headnode show gpu01
+      headnode show gpu01 -o json
+    """
+    import json
+
+    from headnode.workflows import nodes as workflow
+
+    at = context(ctx)
+    found = [workflow.description(at.site, item) for item in workflow.select(at, node)]
+    if output == "json":
+        click.echo(json.dumps(found if len(found) != 1 else found[0], indent=2))
+    elif output == "yaml":
+        click.echo(to_yaml(found if len(found) != 1 else found[0]), nl=False)
+    else:
+        for document in found:
+            show_one(document, output)
+
+
+def show_one(document: dict[str, Any], output: str) -> None:
+    if output == "name":
+        click.echo(document["name"])
+        return
+    rows = [
+        {"field": key, "value": cell(found["value"]), "from": found["source"]}
+        for key, found in document["effective"].items()
+    ]
+    if output == "csv":
+        click.echo(to_csv(rows), nl=False)
+        return
+    reason = f" ({document['reason']})" if document["reason"] else ""
+    click.echo(f"{document['name']}: {document['state']}{reason}, boots to {document['intent']}\n")
+    click.echo(to_table(rows, ["field", "value", "from"]), nl=False)
+
+
+@click.command("set")
+@click.argument("nodeset", type=NodeSetType())
+@click.argument("assignments", nargs=-1, required=True, metavar="KEY=VALUE...")
+@dry_run_option
+@yes_option
+@click.option("--no-publish", is_flag=True, help="Only write the inventory; 'headnode publish' makes it live.")
+@click.pass_context
+def set_(
+    ctx: click.Context, nodeset: str, assignments: tuple[str, ...], dry_run: bool, yes: bool, no_publish: bool
+) -> None:
+    """Change fields of nodes.
+
+    Shows what changes, field by field, and asks. A field is one of profile, rack, position, groups, mac, address,
+    bmc, locked, or any setting of a profile; an empty value takes the node's own value away.
+
+    \b
+    Examples:
+      headnode set gpu[01-08] profile=gpu groups=a100
+      headnode set gpu07 kernel_args='pci=realloc quiet'
+      headnode set gpu07 kernel_args= --yes
+    """
+    from headnode.workflows import nodes as workflow
+
+    at = context(ctx)
+    wanted = workflow.parse_assignments(assignments)
+    chosen = workflow.select(at, nodeset)
+    planned = workflow.plan_set(at, chosen, wanted)
+    if not planned:
+        note("Nothing to do: these nodes are like that already.")
+    else:
+        rows = [
+            {"node": edit.node, "field": edit.field, "now": cell(edit.before), "then": cell(edit.after)}
+            for edit in planned
+        ]
+        click.echo(to_table(rows, ["node", "field", "now", "then"]), nl=False)
+    if dry_run:
+        note("Dry run: nothing was changed.")
+        return
+    if planned:
+        confirm(f"Change {len({edit.node for edit in planned})} nodes?", yes)
+        workflow.set_fields(at, [node.name for node in chosen], wanted)
+    if not no_publish:
+        from headnode.cli.publish import publish_and_tell
+
+        publish_and_tell(at)
+
+
+@click.command()
+@click.argument("nodeset", type=NodeSetType())
+@dry_run_option
+@yes_option
+@click.pass_context
+def retire(ctx: click.Context, nodeset: str, dry_run: bool, yes: bool) -> None:
+    """Take nodes out of the cluster for good.
+
+    Their MAC, address and BMC are free again and their files are removed from the boot server; their history
+    stays, and the name can be enrolled again.
+
+    \b
+    Examples:
+      headnode retire gpu07 --dry-run
+      headnode retire gpu[07-08]
+    """
+    from headnode.cli.publish import publish_and_tell
+    from headnode.nodeset import fold
+    from headnode.workflows import nodes as workflow
+
+    at = context(ctx)
+    names = [node.name for node in workflow.select(at, nodeset)]
+    if dry_run:
+        note(f"Would retire {len(names)} nodes: {fold(names)}. Nothing was changed.")
+        return
+    confirm(f"Retire {len(names)} nodes ({fold(names)})?", yes)
+    workflow.retire(at, names)
+    note(f"Retired {fold(names)}.")
+    publish_and_tell(at)
+
+
+@click.command()
+@click.argument("node", required=False, type=NodeSetType())
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, newest last.")
+@output_option()
+@click.pass_context
+def events(ctx: click.Context, node: str | None, limit: int, output: str) -> None:
+    """Show what happened.
+
+    \b
+    Examples:
+      headnode events
+      headnode events gpu07 --limit 200 -o json
+    """
+    at = context(ctx)
+    if node is not None and at.inventory.node(node) is None:
+        raise NotFound(f"{node} is not enrolled", hint="'headnode nodes' lists what is enrolled")
+    found = [
+        {
+            "at": event.at.isoformat(timespec="seconds") if event.at else None,
+            "name": event.node,
+            "kind": event.kind,
+            "severity": event.severity.value,
+            "message": event.message,
+            "actor": event.actor,
+            "cause": event.cause,
+            "data": dict(event.data),
+        }
+        for event in at.inventory.events(node, limit=limit)
+    ]
+    emit(found, output, ["at", "name", "kind", "message", "actor"], ["severity", "cause"])

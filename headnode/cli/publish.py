@@ -1,0 +1,106 @@
+"""headnode publish, render, diff."""
+
+import difflib
+from typing import TYPE_CHECKING
+
+import click
+
+from headnode.cli.common import NodeSetType, context, dry_run_option, note, warn
+from headnode.errors import NotFound
+
+if TYPE_CHECKING:
+    from headnode.workflows.context import Context
+
+
+@click.command()
+@click.option("--full", is_flag=True, help="Compare every file, not only those of changed nodes.")
+@dry_run_option
+@click.pass_context
+def publish(ctx: click.Context, full: bool, dry_run: bool) -> None:
+    """Make the configuration of every changed node live.
+
+    New files are checked by the programs that will read them before any of them is swapped in; when one is
+    refused, everything stays as it was.
+
+    \b
+    Examples:
+      headnode publish
+      headnode publish --dry-run
+      headnode publish --full
+    """
+    at = context(ctx)
+    if dry_run:
+        from headnode.workflows import publishing
+
+        changes = publishing.preview(at)
+        for path, _, then in changes:
+            click.echo(f"{'remove' if then is None else 'write'} {path}")
+        note(f"Dry run: {len(changes)} files would change.")
+        return
+    publish_and_tell(at, full=full)
+
+
+def publish_and_tell(at: "Context", *, full: bool = False) -> None:
+    from headnode.workflows import publishing
+
+    outcome = publishing.publish_changes(at, full=full)
+    warn(outcome.warnings)
+    if outcome.changed:
+        note(f"Published {len(outcome.written)} files, removed {len(outcome.removed)}.")
+    else:
+        note("Nothing to publish: what is live is up to date.")
+
+
+@click.command()
+@click.argument("target", type=NodeSetType(), metavar="NODE|FILE")
+@click.pass_context
+def render(ctx: click.Context, target: str) -> None:
+    """Print a file, or all files of a node, as they would be published.
+
+    \b
+    Examples:
+      headnode render gpu01
+      headnode render dnsmasq/dnsmasq.conf
+    """
+    from headnode.workflows import publishing
+
+    at = context(ctx)
+    if "/" in target:
+        file = publishing.render_file(at, target.lstrip("/"))
+        if file is None:
+            raise NotFound(f"no file '{target}' is published", hint="'headnode render NODE' lists a node's files")
+        click.echo(file.content.decode(errors="replace"), nl=False)
+        return
+    node = at.inventory.node(target)
+    if node is None:
+        raise NotFound(f"{target} is not enrolled", hint="'headnode nodes' lists what is enrolled")
+    for path, file in sorted(publishing.render_node(at, node).items()):
+        click.echo(f"==> {path} <==")
+        click.echo(file.content.decode(errors="replace"))
+
+
+@click.command()
+@click.pass_context
+def diff(ctx: click.Context) -> None:
+    """Show what a publish would change.
+
+    Exit code 0 when there is nothing to publish, 1 when there is.
+
+    \b
+    Examples:
+      headnode diff
+    """
+    from headnode.workflows import publishing
+
+    changes = publishing.preview(context(ctx))
+    for path, now, then in changes:
+        lines = difflib.unified_diff(lines_of(now), lines_of(then), f"live/{path}", f"new/{path}", lineterm="")
+        for line in lines:
+            click.echo(line)
+    if not changes:
+        note("Nothing to publish: what is live is up to date.")
+    ctx.exit(1 if changes else 0)
+
+
+def lines_of(content: bytes | None) -> list[str]:
+    return [] if content is None else content.decode(errors="replace").splitlines()

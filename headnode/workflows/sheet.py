@@ -1,0 +1,143 @@
+"""What the admin hands over: rows of a CSV or YAML file, or one command line, as plain texts by column.
+
+A row may stand for many nodes (`gpu[01-16]`): its MACs, BMCs, addresses and positions are then lists of the same
+length. Nothing is judged here but the form; headnode/workflows/enroll.py judges the values.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headnode import nodeset
+from headnode.errors import InvalidField, InvalidInput, shown
+from headnode.site import Site
+
+COLUMNS = ("name", "mac", "bmc", "profile", "rack", "position", "address", "groups")
+# One value for each name; the other columns hold for all names of a row.
+EACH = ("mac", "bmc", "address", "position")
+MOST_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class Row:
+    """One node as it was asked for: column → text, only for columns that say something."""
+
+    where: str
+    values: Mapping[str, str]
+
+
+def read(text: str, name: str, site: Site) -> list[Row]:
+    """Rows of a CSV or YAML file; which of the two is told by the file's name, or else by how it begins."""
+    if name.endswith((".yaml", ".yml")) or (not name.endswith(".csv") and looks_like_yaml(text)):
+        return read_yaml(text, name, site)
+    return read_csv(text, name, site)
+
+
+def looks_like_yaml(text: str) -> bool:
+    first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+    return first.startswith(("- ", "-\n", "nodes:", "---", "[")) or first.strip() == "-"
+
+
+def read_csv(text: str, name: str, site: Site) -> list[Row]:
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        lines = [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+    except csv.Error as error:
+        raise InvalidInput(f"{name}, line {reader.line_num}: this is not CSV: {error}") from None
+    if not lines:
+        raise InvalidInput(f"{name} is empty; it needs a header such as {','.join(COLUMNS[:6])}")
+    header = [cell.strip().lower() for cell in lines[0][1]]
+    check_columns(header, f"{name}, line {lines[0][0]}", site)
+    rows: list[Row] = []
+    for number, cells in lines[1:]:
+        where = f"{name}, line {number}"
+        if len(cells) > len(header):
+            raise InvalidInput(f"{where}: {len(cells)} values for {len(header)} columns; remove a comma")
+        rows += expand(dict(zip(header, cells, strict=False)), where)
+    return bounded(rows, name)
+
+
+def read_yaml(text: str, name: str, site: Site) -> list[Row]:
+    """A list of mappings, or the same below the key `nodes`."""
+    from headnode.sitefile import read_yaml as parse
+
+    data, lines = parse(text.encode(), name)
+    at: tuple[str | int, ...] = ()
+    if isinstance(data, dict) and set(data) == {"nodes"}:
+        data, at = data["nodes"], ("nodes",)
+    if not isinstance(data, list):
+        raise InvalidInput(f"{name} must be a list of nodes, such as '- {{name: gpu01, mac: 52:54:00:aa:00:01}}'")
+    rows: list[Row] = []
+    for index, item in enumerate(data):
+        where = f"{name}, line {lines.get((*at, index), 1)}"
+        if not isinstance(item, dict):
+            raise InvalidInput(f"{where}: {shown(item)} is not a node; use keys and values, such as name: gpu01")
+        check_columns([str(key) for key in item], where, site, all_needed=False)
+        rows += expand({str(key): cell(value) for key, value in item.items()}, where)
+    return bounded(rows, name)
+
+
+def cell(value: Any) -> str:
+    """A YAML value as the text a CSV cell would hold."""
+    if isinstance(value, list):
+        return " ".join(str(item) for item in value)
+    return "" if value is None else str(value)
+
+
+def check_columns(header: Iterable[str], where: str, site: Site, *, all_needed: bool = True) -> None:
+    names = list(header)
+    known = [*COLUMNS, *nic_columns(site)]
+    for column in names:
+        if column not in known:
+            hint = "a password never stands in a file like this: use --bmc-password-file" if "pass" in column else ""
+            raise InvalidInput(f"{where}: {shown(column)} is not a known column; use {', '.join(known)}", hint=hint)
+        if names.count(column) > 1:
+            raise InvalidInput(f"{where}: the column '{column}' is there twice; keep one")
+    if all_needed and "name" not in names:
+        raise InvalidInput(f"{where}: the column 'name' is missing; start with {','.join(COLUMNS[:6])}")
+
+
+def nic_columns(site: Site) -> dict[str, str]:
+    """Column → network, for NICs on networks other than the one it boots from: `storage_mac`."""
+    return {f"{name}_mac": name for name in site.networks if name not in ("provision", "management")}
+
+
+def expand(values: Mapping[str, str], where: str) -> list[Row]:
+    """One row for each name."""
+    given = {column: text.strip(" ") for column, text in values.items() if text.strip()}
+    if "name" not in given:
+        return [Row(where, given)]
+    if not set("[,@&!^*?") & set(given["name"]):
+        return [Row(where, given)]
+    names = nodeset.expand(given["name"], field="name", where=where)
+    lists = {column: each(given, column, names, where) for column in given if column in EACH or column.endswith("_mac")}
+    return [
+        Row(where, {**given, "name": name, **{column: values[index] for column, values in lists.items()}})
+        for index, name in enumerate(names)
+    ]
+
+
+def each(given: Mapping[str, str], column: str, names: list[str], where: str) -> list[str]:
+    text = given[column]
+    values = nodeset.expand(text, field=column, where=where) if "[" in text else text.split()
+    if len(values) != len(names):
+        expected = f"use as many as there are names: {len(names)}, not {len(values)}"
+        raise InvalidField(column, text, expected, where=where)
+    return values
+
+
+def bounded(rows: list[Row], name: str) -> list[Row]:
+    if len(rows) > MOST_ROWS:
+        raise InvalidInput(f"{name} has {len(rows)} nodes; at most {MOST_ROWS} at once")
+    if not rows:
+        raise InvalidInput(f"{name} has no nodes in it; add a line for each node")
+    return rows
+
+
+def decode(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
