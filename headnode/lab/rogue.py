@@ -1,0 +1,66 @@
+"""Somebody else's DHCP server on the wire: a dnsmasq that answers everyone, in a namespace of its own."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Interface
+from pathlib import Path
+
+from headnode.lab.lab import Lab
+from headnode.lab.net import Namespace, Switch
+from headnode.lab.process import Process
+
+DHCP_PORT = 67
+LINK = "eth0"
+
+
+@dataclass(frozen=True)
+class Rogue:
+    address: str
+    mac: str
+    boot_file: str
+    process: Process
+
+    def stop(self) -> None:
+        self.process.stop()
+
+
+def start_rogue(
+    lab: Lab,
+    switch: Switch,
+    *,
+    role: str = "rogue",
+    address: str = "10.66.0.1/24",
+    mac: str = "52:54:00:66:00:01",
+    boot_file: str = "rogue.0",
+) -> Rogue:
+    """Attach the server and start it; it offers the upper half of its own network."""
+    host = lab.host(role)
+    switch.attach(host, LINK, mac=mac, address=address)
+    own = IPv4Interface(address)
+    first = own.network.network_address + own.network.num_addresses // 2
+    last = own.network.broadcast_address - 1
+    lines = [f"interface={LINK}", f"dhcp-range={first},{last},5m", "dhcp-authoritative", "no-ping"]
+    process = start_dnsmasq(lab, host, role, [*lines, *([f"dhcp-boot={boot_file}"] if boot_file else [])])
+    return Rogue(str(own.ip), mac, boot_file, process)
+
+
+def start_dnsmasq(lab: Lab, host: Namespace, name: str, lines: Iterable[str]) -> Process:
+    """A dnsmasq with these configuration lines, DHCP ready; it reads and writes nothing of the host's."""
+    config = lab.directory / f"{name}.conf"
+    leases = lab.directory / f"{name}.leases"
+    common = ["port=0", "bind-interfaces", "no-resolv", "no-hosts", "log-dhcp", f"dhcp-leasefile={leases}"]
+    config.write_text("".join(f"{line}\n" for line in (*common, *lines)))
+    process = lab.start(host, name, dnsmasq_argv(config))
+    process.wait_listening("udp", DHCP_PORT)
+    return process
+
+
+def dnsmasq_argv(config: Path) -> list[str]:
+    return [
+        "dnsmasq",
+        "--keep-in-foreground",
+        f"--conf-file={config}",
+        "--user=root",
+        "--pid-file",
+        "--log-facility=-",
+    ]
