@@ -26,13 +26,17 @@ class Lab:
         self.logs = logs
         self._stack = stack
         self._started = 0
+        self._wiring: Namespace | None = None
 
     def host(self, role: str) -> Namespace:
         """A host without any NIC; Switch.attach gives it one."""
         return self._stack.enter_context(net.namespace(self.name, role))
 
-    def switch(self, role: str = "wire") -> Switch:
-        return self._stack.enter_context(net.switch(self.name, role))
+    def switch(self, name: str = "provision") -> Switch:
+        """One broadcast domain; all are in one namespace, so that a machine can have NICs on several."""
+        if self._wiring is None:
+            self._wiring = self.host("wiring")
+        return net.add_switch(self._wiring, name)
 
     def start(
         self,

@@ -47,6 +47,10 @@ class Namespace:
         change = f"address {mac} " if mac else ""
         self.ip(f"link set {link_name(link)} {change}up")
 
+    def links(self) -> set[str]:
+        said = run(["ip", "-n", self.name, "-o", "link"]).stdout
+        return {line.split(": ")[1].split("@")[0] for line in said.splitlines()}
+
     def mac(self, link: str) -> str:
         """The hardware address; asked through a socket, because /sys shows the host's links here."""
         with self.inside(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -65,17 +69,16 @@ class Namespace:
 
 @dataclass(frozen=True)
 class Switch:
-    """A bridge in a namespace of its own. Emulated machines run in that namespace, beside their taps."""
+    """A bridge in the namespace of the lab's wiring, where emulated machines and their taps are too."""
 
     namespace: Namespace
-    bridge: str = "br0"
+    bridge: str
 
     def attach(
         self, host: Namespace, link: str, *, mac: str | None = None, address: str | None = None
     ) -> str:
         """Give a host a NIC on this switch; returns the name of the switch's port."""
-        port = link_name(f"v-{host.name.rsplit('-', 1)[-1]}")
-        port = self._free_port(port)
+        port = self._free_port(f"v-{host.name.rsplit('-', 1)[-1]}")
         peer = f"peer name {link_name(link)} netns {host.name}"
         with_mac = f"{peer} address {mac}" if mac else peer
         self.namespace.ip(
@@ -87,8 +90,8 @@ class Switch:
             host.add_address(link, address)
         return port
 
-    def add_tap(self, name: str) -> str:
-        tap = link_name(name)
+    def add_tap(self, machine: str) -> str:
+        tap = self._free_port(f"t-{machine}")
         self.namespace.ip(f"tuntap add dev {tap} mode tap", f"link set {tap} master {self.bridge} up")
         return tap
 
@@ -101,14 +104,10 @@ class Switch:
     def plug_cable(self, port: str) -> None:
         self.namespace.ip(f"link set {link_name(port)} up")
 
-    def ports(self) -> set[str]:
-        said = run(["ip", "-n", self.namespace.name, "-o", "link", "show", "master", self.bridge]).stdout
-        return {line.split(": ")[1].split("@")[0] for line in said.splitlines()}
-
     def _free_port(self, wanted: str) -> str:
-        taken = self.ports()
-        candidates = (wanted, *(f"{wanted[:12]}.{number}" for number in range(2, 100)))
-        return next(name for name in candidates if name not in taken)
+        taken = self.namespace.links()
+        candidates = (wanted[:15], *(f"{wanted[:11]}.{number}" for number in range(2, 1000)))
+        return link_name(next(name for name in candidates if name not in taken))
 
 
 @contextmanager
@@ -122,16 +121,13 @@ def namespace(lab: str, role: str) -> Iterator[Namespace]:
         delete(made.name)
 
 
-@contextmanager
-def switch(lab: str, role: str) -> Iterator[Switch]:
-    with namespace(lab, role) as home:
-        made = Switch(home)
-        # A real unmanaged switch forwards at once; the defaults of a Linux bridge would wait or filter.
-        home.ip(
-            f"link add {made.bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
-            f"link set {made.bridge} up",
-        )
-        yield made
+def add_switch(wiring: Namespace, name: str) -> Switch:
+    # A real unmanaged switch forwards at once; the defaults of a Linux bridge would wait or filter.
+    bridge = link_name(name)
+    wiring.ip(
+        f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0", f"link set {bridge} up"
+    )
+    return Switch(wiring, bridge)
 
 
 def namespace_name(lab: str, role: str) -> str:
