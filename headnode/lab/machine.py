@@ -78,9 +78,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class MachineFiles:
-    """Where one machine's own files are."""
+    """Where one machine's own files are; sockets apart, because their paths have at most 107 characters."""
 
     directory: Path
+    sockets: Path
 
     @property
     def console(self) -> Path:
@@ -88,11 +89,11 @@ class MachineFiles:
 
     @property
     def console_socket(self) -> Path:
-        return self.directory / "console.sock"
+        return self.sockets / "console.sock"
 
     @property
     def qmp_socket(self) -> Path:
-        return self.directory / "qmp.sock"
+        return self.sockets / "qmp.sock"
 
     @property
     def variables(self) -> Path:

@@ -15,7 +15,7 @@ from headnode.lab.lab import Lab
 from headnode.lab.machine import FIRST_NIC, Accelerator, Machine, MachineFiles, qemu_argv
 from headnode.lab.net import Switch
 from headnode.lab.process import Process
-from headnode.lab.qmp import Qmp
+from headnode.lab.qmp import Qmp, answers
 from headnode.run import run
 
 # What terminals act on and people do not read: colours, cursor moves, clears.
@@ -51,7 +51,7 @@ class RunningMachine:
         self.files.qmp_socket.unlink(missing_ok=True)
         process = self._lab.start(self._switch.namespace, f"qemu-{self.machine.name}", argv)
         self._process = process
-        process.wait_until(self.files.qmp_socket.exists, 15, "open its control socket")
+        process.wait_until(lambda: answers(self.files.qmp_socket), 15, "answer on its control socket")
 
     def power_off(self) -> None:
         """The power cable is pulled: nothing is flushed, nobody is asked."""
@@ -117,8 +117,10 @@ def plugged_in(
     lab: Lab, machine: Machine, switches: Sequence[Switch], directory: Path | None = None
 ) -> Iterator[RunningMachine]:
     """A machine with one NIC on each of the switches, in order; it is off until power_on()."""
-    files = MachineFiles(directory or lab.directory / machine.name)
-    files.directory.mkdir(parents=True, exist_ok=True)
+    sockets = lab.directory / machine.name
+    files = MachineFiles(directory or sockets, sockets)
+    for needed in (files.directory, files.sockets):
+        needed.mkdir(parents=True, exist_ok=True)
     _prepare(machine, files)
     with ExitStack() as stack:
         taps = []

@@ -19,10 +19,10 @@ class Qmp:
             self._socket.connect(str(path))
             self._lines = self._socket.makefile("r", encoding="utf-8")
             self._lines.readline()
-        except OSError as error:
+            self.execute("qmp_capabilities")
+        except (OSError, HeadnodeError) as error:
             self._socket.close()
             raise HeadnodeError(f"the machine at {path} does not answer: {error}") from error
-        self.execute("qmp_capabilities")
 
     def __enter__(self) -> Self:
         return self
@@ -46,3 +46,12 @@ class Qmp:
         except (OSError, ValueError) as error:
             raise HeadnodeError(f"the machine did not answer '{command}': {error}") from error
         raise HeadnodeError(f"the machine went away during '{command}'")
+
+
+def answers(path: Path) -> bool:
+    """Whether a machine is there to be talked to."""
+    try:
+        with Qmp(path, timeout=2.0):
+            return True
+    except HeadnodeError:
+        return False
