@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from headnode.errors import shown
 from pxe.dhcp import NOWHERE, Architecture, MessageType, Op, Option, Packet, mac_text
 from pxe.frames import Datagram
 from pxe.wire import Wire
@@ -24,6 +25,10 @@ class Offer:
     address: str
     boot_file: str = ""
     next_server: str = ""
+
+    def __str__(self) -> str:
+        boots = f" and tells machines to boot {shown(self.boot_file)}" if self.boot_file else ""
+        return f"the DHCP server {self.server_id} ({self.source_mac}) offers {self.address}{boots}"
 
 
 def probe(interface: str, seconds: float, ours: Collection[str] = ()) -> list[Offer]:

@@ -1,20 +1,27 @@
 """A lab: the namespaces, switches and programs of one test, removed together whatever happens."""
 
+import contextlib
 import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from headnode.errors import HeadnodeError
 from headnode.lab import net
 from headnode.lab.net import Namespace, Switch
-from headnode.lab.process import Process, stop_recorded
+from headnode.lab.process import Process, stop_recorded, wait_for
 
 T = TypeVar("T")
 ROOT = Path("/run/headnode-lab")
+PATIENCE = 0.5
+
+
+class LabRuns(HeadnodeError):
+    """Somebody is using the lab of this name at this moment."""
 
 
 class Lab:
@@ -81,6 +88,17 @@ def sweep(name: str) -> None:
         _remove_leftovers(name, directory)
 
 
+def sweep_dead() -> list[str]:
+    """Sweep every lab that nobody runs any more; returns their names."""
+    names = {path.name for path in ROOT.glob("*")} | {name.split("-")[1] for name in net.namespaces()}
+    swept = []
+    for name in sorted(names):
+        with contextlib.suppress(LabRuns):
+            sweep(name)
+            swept.append(name)
+    return swept
+
+
 @contextmanager
 def _claimed(name: str) -> Iterator[Path]:
     """Hold the lab's directory under a lock that dies with this process, and remove it at the end."""
@@ -98,15 +116,22 @@ def _claim(name: str) -> tuple[Path, int]:
         # Readable by all: dnsmasq and nginx serve from here with fewer rights than ours.
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        # A sweep of all dead labs may hold it for a moment.
+        if not wait_for(partial(_locked, lock), PATIENCE):
             os.close(lock)
-            raise HeadnodeError(f"the lab '{name}' is running", hint="give this one another name") from error
+            raise LabRuns(f"the lab '{name}' is running", hint="give this one another name")
         # Between opening and locking, the former owner may have removed it: then this lock guards nothing.
         if directory.exists() and os.path.samestat(directory.stat(), os.fstat(lock)):
             return directory, lock
         os.close(lock)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _remove_leftovers(name: str, directory: Path) -> None:

@@ -47,6 +47,13 @@ class Namespace:
         change = f"address {mac} " if mac else ""
         self.ip(f"link set {link_name(link)} {change}up")
 
+    def holds(self, pid: int) -> bool:
+        """Whether a process is in here."""
+        try:
+            return Path(f"/proc/{pid}/ns/net").samefile(NAMED / self.name)
+        except OSError:
+            return False
+
     def links(self) -> set[str]:
         said = run(["ip", "-n", self.name, "-o", "link"]).stdout
         return {line.split(": ")[1].split("@")[0] for line in said.splitlines()}
@@ -135,9 +142,9 @@ def namespace_name(lab: str, role: str) -> str:
     return f"{PREFIX}-{word(lab, 'lab')}-{word(role, 'role')}"
 
 
-def namespaces(lab: str) -> list[str]:
-    """Every namespace of a lab, also of one that was killed."""
-    prefix = f"{PREFIX}-{word(lab, 'lab')}-"
+def namespaces(lab: str | None = None) -> list[str]:
+    """Every namespace of a lab, or of all labs; also of those that were killed."""
+    prefix = f"{PREFIX}-" if lab is None else f"{PREFIX}-{word(lab, 'lab')}-"
     return sorted(path.name for path in NAMED.glob(f"{prefix}*")) if NAMED.is_dir() else []
 
 

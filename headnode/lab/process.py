@@ -33,6 +33,7 @@ class Process:
             raise ProgramMissing(str(argv[0]))
         self.name = name
         self.log = log
+        self._namespace = namespace
         self._record = record
         with log.open("ab") as out:
             self._popen = spawn(namespace.argv(argv), stdout=out, stderr=out, env=env)
@@ -75,9 +76,11 @@ class Process:
         raise HeadnodeError(f"{self.name} {problem}: {self.last_words() or 'it said nothing'}")
 
     def wait_listening(self, protocol: str, port: int, timeout: float = 10.0) -> None:
-        self.wait_until(
-            lambda: listens(self.pid, protocol, port), timeout, f"listen on {protocol} port {port}"
-        )
+        def ready() -> bool:
+            # For an instant after its start it still is in the host's namespace, where the port may be open too.
+            return self._namespace.holds(self.pid) and listens(self.pid, protocol, port)
+
+        self.wait_until(ready, timeout, f"listen on {protocol} port {port}")
 
     def last_words(self, limit: int = 1000) -> str:
         return self.log.read_text(errors="replace")[-limit:].strip()

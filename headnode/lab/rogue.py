@@ -1,15 +1,13 @@
 """Somebody else's DHCP server on the wire: a dnsmasq that answers everyone, in a namespace of its own."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Interface
-from pathlib import Path
 
 from headnode.lab.lab import Lab
-from headnode.lab.net import Namespace, Switch
+from headnode.lab.net import Switch
 from headnode.lab.process import Process
+from headnode.lab.servers import start_dnsmasq
 
-DHCP_PORT = 67
 LINK = "eth0"
 
 
@@ -42,25 +40,3 @@ def start_rogue(
     lines = [f"interface={LINK}", f"dhcp-range={first},{last},5m", "dhcp-authoritative", "no-ping"]
     process = start_dnsmasq(lab, host, role, [*lines, *([f"dhcp-boot={boot_file}"] if boot_file else [])])
     return Rogue(str(own.ip), mac, boot_file, process)
-
-
-def start_dnsmasq(lab: Lab, host: Namespace, name: str, lines: Iterable[str]) -> Process:
-    """A dnsmasq with these configuration lines, DHCP ready; it reads and writes nothing of the host's."""
-    config = lab.directory / f"{name}.conf"
-    leases = lab.directory / f"{name}.leases"
-    common = ["port=0", "bind-interfaces", "no-resolv", "no-hosts", "log-dhcp", f"dhcp-leasefile={leases}"]
-    config.write_text("".join(f"{line}\n" for line in (*common, *lines)))
-    process = lab.start(host, name, dnsmasq_argv(config))
-    process.wait_listening("udp", DHCP_PORT)
-    return process
-
-
-def dnsmasq_argv(config: Path) -> list[str]:
-    return [
-        "dnsmasq",
-        "--keep-in-foreground",
-        f"--conf-file={config}",
-        "--user=root",
-        "--pid-file",
-        "--log-facility=-",
-    ]

@@ -9,9 +9,10 @@ import pytest
 
 from headnode.errors import HeadnodeError, NotFound, ProgramFailed, ProgramMissing
 from headnode.lab import net
-from headnode.lab.lab import ROOT, Lab, lab, sweep
+from headnode.lab.lab import ROOT, Lab, lab, sweep, sweep_dead
 from headnode.lab.process import wait_for
 from headnode.lab.rogue import start_rogue
+from headnode.lab.servers import start_nginx
 from headnode.run import run
 from pxe.probe import probe
 
@@ -20,7 +21,6 @@ pytestmark = [
     pytest.mark.root,
     pytest.mark.program("ip", "dnsmasq", "nginx", "busybox"),
 ]
-NGINX = "daemon off; pid {0}/nginx.pid; error_log stderr; events {{}} http {{ server {{ listen 8080; }} }}\n"
 
 # A lab that is killed in the middle of its life: a server, one with children, and all kinds of links.
 DOOMED = """
@@ -39,9 +39,7 @@ def populate(running: Lab) -> None:
     wire.attach(node, "eth0", mac="52:54:00:aa:00:01", address="10.66.0.9/24")
     wire.add_tap("n1")
     start_rogue(running, wire)
-    config = running.directory / "nginx.conf"
-    config.write_text(NGINX.format(running.directory))
-    running.start(node, "nginx", ["nginx", "-c", config, "-e", "stderr"]).wait_listening("tcp", 8080)
+    start_nginx(running, node, "", port=8080)
 
 
 def host_links() -> set[str]:
@@ -122,6 +120,18 @@ def test_kill_9_is_swept_and_a_living_lab_is_not(lab_name: str) -> None:
     assert_nothing_left(lab_name, pids)
     assert host_links() == before
     sweep(lab_name)
+
+
+def test_all_dead_labs_are_swept_and_no_living_one(lab_name: str) -> None:
+    dead = f"{lab_name}d"
+    run(["ip", "netns", "add", net.namespace_name(dead, "head")])
+    with lab(lab_name) as living:
+        living.host("head")
+        swept = sweep_dead()
+        assert dead in swept
+        assert lab_name not in swept
+        assert net.namespaces(lab_name) == [net.namespace_name(lab_name, "head")]
+    assert_nothing_left(dead, [])
 
 
 def test_a_new_lab_of_the_same_name_removes_the_leftovers_first(lab_name: str) -> None:

@@ -12,14 +12,14 @@ from headnode.lab.fetch import FetchFailed, http_fetch, tftp_fetch
 from headnode.lab.lab import Lab
 from headnode.lab.load import synthetic_mac
 from headnode.lab.net import Namespace
-from headnode.lab.process import Process
-from headnode.lab.rogue import start_dnsmasq
+from headnode.lab.servers import start_dnsmasq, start_nginx
 from pxe.dhcp import Architecture
 
 pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.program("ip", "dnsmasq", "nginx")]
 HEAD = "10.20.0.1"
 MAC, ADDRESS = "52:54:00:aa:00:01", "10.20.1.1"
 STATIC_ONLY = ["interface=eth0", "dhcp-range=10.20.0.0,static,255.255.0.0,1h", "dhcp-ignore=tag:!known"]
+OWN_SCRIPT = "root {}; location = /boot {{ default_type text/plain; try_files /$remote_addr.ipxe =404; }}"
 
 
 def head_and_nodes(lab: Lab) -> tuple[Namespace, Namespace]:
@@ -27,19 +27,6 @@ def head_and_nodes(lab: Lab) -> tuple[Namespace, Namespace]:
     wire.attach(head, "eth0", address=f"{HEAD}/16")
     wire.attach(nodes, "eth0")
     return head, nodes
-
-
-def start_nginx(lab: Lab, host: Namespace, root: Path) -> Process:
-    config = lab.directory / "nginx.conf"
-    config.write_text(
-        f"daemon off; pid {lab.directory}/nginx.pid; error_log stderr; user root; worker_processes 1;\n"
-        "events { worker_connections 4096; }\n"
-        f"http {{ access_log off; sendfile on; server {{ listen {HEAD}:80 backlog=4096; root {root};\n"
-        " location = /boot { default_type text/plain; try_files /$remote_addr.ipxe =404; } } }\n"
-    )
-    process = lab.start(host, "nginx", ["nginx", "-c", config, "-e", "stderr"])
-    process.wait_listening("tcp", 80)
-    return process
 
 
 def test_a_known_client_gets_its_address_and_an_unknown_one_nothing(running_lab: Lab) -> None:
@@ -97,7 +84,7 @@ def test_tftp_files_arrive_whole(running_lab: Lab, tmp_path: Path, size: int) ->
 def test_http_comes_from_the_address_it_should(running_lab: Lab, tmp_path: Path) -> None:
     head, nodes = head_and_nodes(running_lab)
     (tmp_path / f"{ADDRESS}.ipxe").write_text("#!ipxe mine\n")
-    start_nginx(running_lab, head, tmp_path)
+    start_nginx(running_lab, head, OWN_SCRIPT.format(tmp_path))
     nodes.add_address("eth0", f"{ADDRESS}/16")
     nodes.add_address("eth0", "10.20.1.2/16")
     with nodes.inside():
@@ -119,7 +106,7 @@ def test_a_thousand_nodes_at_once_and_none_lost(running_lab: Lab, tmp_path: Path
     (tmp_path / "file").write_bytes(bytes(1 << 20))
     lines = [f"dhcp-hostsfile={hosts}", "dhcp-lease-max=2000", "leasefile-ro"]
     start_dnsmasq(running_lab, head, "dnsmasq", [*STATIC_ONLY, *lines])
-    start_nginx(running_lab, head, tmp_path)
+    start_nginx(running_lab, head, OWN_SCRIPT.format(tmp_path))
     argv = [sys.executable, "-m", "headnode.lab.load", "--server", HEAD, "--count", str(count)]
     done = nodes.run(argv, check=False, timeout=200)
     report = json.loads(done.stdout)

@@ -10,7 +10,7 @@ from headnode.lab.lab import Lab
 from headnode.lab.machine import Accelerator, Disk, Firmware, Machine
 from headnode.lab.net import Namespace, Switch
 from headnode.lab.qemu import guest_runs, plugged_in
-from headnode.lab.rogue import start_dnsmasq
+from headnode.lab.servers import start_dnsmasq, start_nginx
 
 pytestmark = [
     pytest.mark.integration,
@@ -28,18 +28,10 @@ def start_head(lab: Lab, wire: Switch, files: Path, lines: list[str]) -> Namespa
     head = lab.host("head")
     wire.attach(head, "eth0", address=f"{HEAD}/16")
     files.mkdir()
-    for path in (files, *files.parents):
-        if path.is_relative_to("/tmp/pytest-of-root"):
-            path.chmod(0o755)
     (files / "boot").write_text(SCRIPT)
     common = ["interface=eth0", "dhcp-range=10.20.0.0,static,255.255.0.0,1h", f"dhcp-host={MAC},{ADDRESS}"]
     start_dnsmasq(lab, head, "dnsmasq", [*common, "enable-tftp", f"tftp-root={files}", *lines])
-    config = lab.directory / "nginx.conf"
-    config.write_text(
-        f"daemon off; pid {lab.directory}/nginx.pid; error_log stderr; user root; events {{}}\n"
-        f"http {{ access_log {files}/access.log; server {{ listen {HEAD}:80; root {files}; }} }}\n"
-    )
-    lab.start(head, "nginx", ["nginx", "-c", config, "-e", "stderr"]).wait_listening("tcp", 80)
+    start_nginx(lab, head, f"root {files};", http=f"access_log {files}/access.log;")
     return head
 
 

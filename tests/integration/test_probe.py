@@ -6,7 +6,8 @@ import pytest
 
 from headnode.errors import HeadnodeError, NotFound
 from headnode.lab.lab import Lab
-from headnode.lab.rogue import start_dnsmasq, start_rogue
+from headnode.lab.rogue import start_rogue
+from headnode.lab.servers import start_dnsmasq
 from pxe.probe import probe
 
 pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.program("ip", "dnsmasq")]
@@ -47,6 +48,18 @@ def test_our_own_answers_are_not_foreign_but_a_clone_of_us_is(running_lab: Lab) 
         assert probe("eth0", 2, ours=[rogue.address]) == []
         assert probe("eth0", 2, ours=[rogue.address, rogue.mac]) == []
         assert probe("eth0", 2, ours=[rogue.address, "52:54:00:99:99:99"]) != []
+
+
+def test_our_own_running_server_is_not_seen_and_does_not_hide_a_foreign_one(running_lab: Lab) -> None:
+    """Raw frames leave by the wire and never enter the own host: the check can be repeated while we serve."""
+    wire, head = running_lab.switch(), running_lab.host("head")
+    wire.attach(head, "eth0", address="10.20.0.1/16")
+    ours = ["interface=eth0", "dhcp-range=10.20.200.1,10.20.200.99,255.255.0.0,5m"]
+    start_dnsmasq(running_lab, head, "ours", ours)
+    with head.inside():
+        assert probe("eth0", 2) == []
+        start_rogue(running_lab, wire)
+        assert {offer.server_id for offer in probe("eth0", 2)} == {"10.66.0.1"}
 
 
 def test_a_server_that_answers_only_pxe_firmware_is_found(running_lab: Lab) -> None:

@@ -49,6 +49,12 @@ def test_an_offer_names_the_server_even_without_a_server_id() -> None:
     )
 
 
+def test_an_offer_reads_as_a_sentence_that_is_safe_to_print() -> None:
+    offer = Offer("10.0.0.1", "10.0.0.1", "52:54:00:00:00:01", "10.0.0.50", boot_file="evil\x1b[2J")
+    assert str(OFFER) == "the DHCP server 10.0.0.1 (52:54:00:00:00:01) offers 10.0.0.50"
+    assert str(offer).endswith(r"and tells machines to boot 'evil\x1b[2J'")
+
+
 def test_a_nak_is_not_an_offer() -> None:
     assert not is_offer(
         Packet(Op.REPLY, 1, "02:00:00:00:00:01", {Option.MESSAGE_TYPE: bytes([MessageType.NAK])})
