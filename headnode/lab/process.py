@@ -77,7 +77,7 @@ class Process:
 
     def wait_listening(self, protocol: str, port: int, timeout: float = 10.0) -> None:
         def ready() -> bool:
-            # For an instant after its start it still is in the host's namespace, where the port may be open too.
+            # Just after its start it still is in the host's namespace, where the port may be open too.
             return self._namespace.holds(self.pid) and listens(self.pid, protocol, port)
 
         self.wait_until(ready, timeout, f"listen on {protocol} port {port}")

@@ -10,7 +10,9 @@ import pytest
 from headnode.errors import HeadnodeError, NotFound, ProgramFailed, ProgramMissing
 from headnode.lab import net
 from headnode.lab.lab import ROOT, Lab, lab, sweep, sweep_dead
+from headnode.lab.machine import Firmware, Machine
 from headnode.lab.process import wait_for
+from headnode.lab.qemu import plugged_in
 from headnode.lab.rogue import start_rogue
 from headnode.lab.servers import start_nginx
 from headnode.run import run
@@ -37,7 +39,9 @@ with lab(sys.argv[1]) as running:
 def populate(running: Lab) -> None:
     wire, node = running.switch(), running.host("node")
     wire.attach(node, "eth0", mac="52:54:00:aa:00:01", address="10.66.0.9/24")
-    wire.add_tap("n1")
+    # Stopped before its first instruction, so that it costs nothing.
+    machine = Machine("n1", ("52:54:00:aa:00:02",), Firmware.UEFI, memory_mib=128, extra=("-S",))
+    running.enter(plugged_in(running, machine, [wire])).power_on()
     start_rogue(running, wire)
     start_nginx(running, node, "", port=8080)
 
@@ -80,7 +84,7 @@ def test_the_end_of_a_lab_leaves_nothing(lab_name: str) -> None:
     with lab(lab_name) as running:
         populate(running)
         pids = inhabitants(lab_name)
-        assert len(pids) >= 3, "dnsmasq, nginx and its worker"
+        assert len(pids) >= 4, "QEMU, dnsmasq, nginx and its worker"
         assert host_links() == before, "the host's own links are never touched"
     assert_nothing_left(lab_name, pids)
     assert host_links() == before
@@ -115,7 +119,7 @@ def test_kill_9_is_swept_and_a_living_lab_is_not(lab_name: str) -> None:
         finally:
             doomed.send_signal(signal.SIGKILL)
     pids = inhabitants(lab_name)
-    assert len(alive(pids)) >= 3, "they outlive their lab, or this test shows nothing"
+    assert len(alive(pids)) >= 4, "they outlive their lab, or this test shows nothing"
     sweep(lab_name)
     assert_nothing_left(lab_name, pids)
     assert host_links() == before
