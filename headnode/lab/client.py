@@ -92,14 +92,18 @@ class _Exchange:
 
 def offers(interface: str, client: Client, seconds: float) -> list[Packet]:
     """Ask once a second for as long as told; every offer that came."""
+    return [answer for answer in replies(interface, client, seconds) if probe.is_offer(answer)]
+
+
+def replies(interface: str, client: Client, seconds: float) -> list[Packet]:
+    """The same, but whatever any server said to this client, a refusal too."""
     heard: list[Packet] = []
     with Wire(interface) as wire:
         deadline = time.monotonic() + seconds
         while (now := time.monotonic()) < deadline:
-            question = client.discover(secrets.randbits(32))
-            wire.send(question)
+            wire.send(client.discover(secrets.randbits(32)))
             while answer := wire.receive(min(now + RETRY, deadline)):
-                if answer[0].mac == client.mac and probe.is_offer(answer[0]):
+                if answer[0].mac == client.mac:
                     heard.append(answer[0])
     return heard
 

@@ -21,7 +21,7 @@ from pxe.probe import probe
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.root,
-    pytest.mark.program("ip", "dnsmasq", "nginx", "busybox"),
+    pytest.mark.program("ip", "dnsmasq", "nginx", "busybox", "qemu-system-x86_64"),
 ]
 
 # A lab that is killed in the middle of its life: a server, one with children, and all kinds of links.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headnode.errors import HeadnodeError
-from headnode.lab.client import Client, acquire, offers
+from headnode.lab.client import Client, acquire, offers, replies
 from headnode.lab.fetch import FetchFailed, http_fetch, tftp_fetch
 from headnode.lab.lab import Lab
 from headnode.lab.load import synthetic_mac
@@ -50,6 +50,17 @@ def test_the_server_sees_each_architecture(running_lab: Lab, architecture: Archi
     start_dnsmasq(running_lab, head, "dnsmasq", [*STATIC_ONLY, f"dhcp-host={MAC},{ADDRESS}", *lines])
     with nodes.inside():
         assert acquire("eth0", Client(MAC, architecture)).boot_file == "right"
+
+
+def test_another_interface_of_the_head_hears_nothing_at_all(running_lab: Lab) -> None:
+    head, _ = head_and_nodes(running_lab)
+    office, guest = running_lab.switch("office"), running_lab.host("guest")
+    office.attach(head, "eth1", address="192.168.7.1/24")
+    office.attach(guest, "eth0")
+    everyone = ["interface=eth0", "dhcp-range=10.20.0.2,10.20.9.9,255.255.0.0,1h"]
+    start_dnsmasq(running_lab, head, "dnsmasq", everyone)
+    with guest.inside():
+        assert replies("eth0", Client(MAC, Architecture.BIOS), 3) == []
 
 
 def test_ipxe_is_seen_as_ipxe(running_lab: Lab) -> None:

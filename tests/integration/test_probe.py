@@ -1,6 +1,9 @@
 """The foreign-DHCP preflight against real servers, on wires of its own."""
 
+import socket
+import threading
 import time
+from random import Random
 
 import pytest
 
@@ -8,6 +11,7 @@ from headnode.errors import HeadnodeError, NotFound
 from headnode.lab.lab import Lab
 from headnode.lab.rogue import start_rogue
 from headnode.lab.servers import start_dnsmasq
+from pxe import frames
 from pxe.probe import probe
 
 pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.program("ip", "dnsmasq")]
@@ -71,6 +75,40 @@ def test_a_server_that_answers_only_pxe_firmware_is_found(running_lab: Lab) -> N
     with head.inside():
         found = probe("eth0", 3)
     assert {offer.server_id for offer in found} == {"10.66.0.1"}
+
+
+def test_garbage_on_the_wire_does_not_disturb_it(running_lab: Lab) -> None:
+    wire, head, noisy = running_lab.switch(), running_lab.host("head"), running_lab.host("noisy")
+    wire.attach(head, "eth0")
+    wire.attach(noisy, "eth0")
+    start_rogue(running_lab, wire)
+    with noisy.inside():
+        raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    raw.bind(("eth0", 0))
+    done = threading.Event()
+    thread = threading.Thread(target=babble, args=(raw, done))
+    thread.start()
+    try:
+        with head.inside():
+            found = probe("eth0", 3)
+    finally:
+        done.set()
+        thread.join()
+        raw.close()
+    assert {offer.server_id for offer in found} == {"10.66.0.1"}
+
+
+def babble(raw: socket.socket, done: threading.Event) -> None:
+    """Frames to the DHCP client's port that are broken in every layer above it."""
+    random = Random(7)
+    for _ in range(20_000):
+        if done.wait(0.0005):
+            return
+        payload = random.randbytes(random.randrange(600))
+        frame = bytearray(frames.encode(frames.Datagram(payload, "02:00:00:00:00:07", 67, 68)))
+        if random.random() < 0.5:
+            frame[random.randrange(14, len(frame))] = random.randrange(256)
+        raw.send(frame)
 
 
 def test_a_silent_wire_has_no_offers_and_takes_as_long_as_told(running_lab: Lab) -> None:
