@@ -62,6 +62,7 @@ class BmcAccess:
     """Where a node's BMC is. User and driver are settings; the password stays sealed until it is used."""
 
     address: str
+    mac: str | None = None
     sealed_password: str | None = field(default=None, repr=False)
 
 
@@ -112,6 +113,26 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict)
     at: datetime | None = None
     id: int = 0
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Hardware that asked for an address and is nobody's node yet."""
+
+    mac: str
+    first: datetime
+    last: datetime
+    architecture: str | None = None
+    client_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Window:
+    """Unknown hardware is lent an address from this range until this moment, and no longer."""
+
+    until: datetime
+    first: str
+    last: str
 
 
 @dataclass(frozen=True)

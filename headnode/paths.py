@@ -43,9 +43,33 @@ class Paths:
         return self.state / "published"
 
     @property
+    def tftp(self) -> Path:
+        """First-stage boot programs, and links to the GRUB scripts that can only be read over TFTP."""
+        return self.state / "boot/tftp"
+
+    @property
+    def grub(self) -> Path:
+        """Small boot programs of our own that are fetched over HTTP."""
+        return self.state / "boot/grub"
+
+    @property
     def runtime(self) -> Path:
         return self.root / "run/headnode"
 
     @property
+    def control_socket(self) -> Path:
+        return self.runtime / "control.sock"
+
+    @property
     def logs(self) -> Path:
         return self.root / "var/log/headnode"
+
+    # A lab's directories are often readable by root alone, and a lab has no one to protect its programs from.
+
+    @property
+    def dnsmasq_user(self) -> str:
+        return "dnsmasq" if self.root == Path("/") else "root"
+
+    @property
+    def nginx_user(self) -> str:
+        return "www-data" if self.root == Path("/") else "root"

@@ -152,6 +152,8 @@ class Network(Strict):
     """Router that nodes use to leave this network; none when it is isolated."""
     dns: tuple[IPv4Address, ...] = ()
     """Name servers that the head node forwards to; none means only the cluster's own names."""
+    dhcp: bool = False
+    """On the management network: also hand out the BMCs' addresses, to those whose MAC was enrolled (bmc_mac)."""
 
 
 class Settings(Strict):
@@ -290,6 +292,14 @@ class Bmc(Strict):
     """File with the BMC password on its first line, for nodes enrolled without one of their own."""
 
 
+class Boot(Strict):
+    uefi: Literal["ipxe", "snponly", "shim"] = "ipxe"
+    """First stage for UEFI machines: iPXE with its own drivers, iPXE on the firmware's driver, or signed shim and GRUB
+    for Secure Boot."""
+    probe_seconds: int = Field(default=60, ge=5, le=86_400)
+    """How often to look for a foreign DHCP server while serving."""
+
+
 class Packages(Strict):
     proxy: Text | None = None
     """Package cache that nodes and image builds go through, such as http://10.20.0.1:3142."""
@@ -315,6 +325,8 @@ class Site(Strict):
     """Users and groups."""
     bmc: Bmc = Bmc()
     """Access to the BMCs."""
+    boot: Boot = Boot()
+    """How nodes start over the network."""
     packages: Packages = Packages()
     """Where packages come from."""
     database: Database = Database()

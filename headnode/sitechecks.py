@@ -32,6 +32,9 @@ def network_problems(site: Site) -> Iterator[Problem]:
         at = ("networks", name)
         yield from addresses_outside(at, net)
         yield from range_problems(at, net)
+        if net.dhcp and name != "management":
+            expected = "only the management network takes it; the provision network always has DHCP"
+            yield Problem((*at, "dhcp"), "true", expected)
     provision = site.networks.get("provision")
     if provision:
         for key in ("interface", "head", "node_range"):

@@ -215,9 +215,7 @@ def decode(data: bytes) -> Packet:
     if op not in set(Op):
         raise InvalidPacket(f"the packet is neither a request nor a reply: its op is {op}")
     if (hardware, length) != (1, 6):
-        raise InvalidPacket(
-            f"only Ethernet is understood; the packet has hardware type {hardware}, length {length}"
-        )
+        raise InvalidPacket(f"only Ethernet is understood; the packet has hardware type {hardware}, length {length}")
     options, name, file = _all_options(data[HEADER.size :], name, file)
     return Packet(
         op=Op(op), xid=xid, mac=mac_text(mac[:6]), options=options, seconds=seconds,

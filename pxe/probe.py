@@ -68,9 +68,7 @@ def discovers(mac: str) -> list[Packet]:
         Option.NETWORK_INTERFACE: bytes([1, 3, 16]),
         Option.MACHINE_ID: b"\0" + secrets.token_bytes(16),
     }
-    return [
-        Packet(Op.REQUEST, secrets.randbits(32), mac, options, broadcast=True) for options in (plain, booting)
-    ]
+    return [Packet(Op.REQUEST, secrets.randbits(32), mac, options, broadcast=True) for options in (plain, booting)]
 
 
 def is_offer(packet: Packet) -> bool:

@@ -1,4 +1,4 @@
-"""A DHCP client's view of an interface: raw frames, so that it works without any address."""
+"""DHCP on an interface as raw frames: a client's view that works without any address, and a listener's."""
 
 import ctypes
 import socket
@@ -17,30 +17,19 @@ SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC = 263, 1, 1
 SO_ATTACH_FILTER, SO_RCVBUFFORCE = 26, 33
 RECEIVE_BUFFER = 16 * 1024 * 1024
 
-# Classic BPF for "IPv4, UDP, not a later fragment, to port 68": without it, a busy interface's other
-# traffic would push the answers out of the socket's queue. Each is (code, jump if true, if false, value).
-ANSWERS_ONLY = (
-    (0x28, 0, 0, 12), (0x15, 0, 8, ETHERTYPE_IPV4),
-    (0x30, 0, 0, 23), (0x15, 0, 6, 17),
-    (0x28, 0, 0, 20), (0x45, 4, 0, 0x1FFF),
-    (0xB1, 0, 0, 14), (0x48, 0, 0, 16), (0x15, 0, 1, CLIENT_PORT),
-    (0x06, 0, 0, 0xFFFF), (0x06, 0, 0, 0),
-)  # fmt: skip
-
 
 class Wire:
-    """Sends DHCP requests and receives DHCP replies on one interface, for any hardware address."""
+    """Sends DHCP requests and hears DHCP replies (or the requests of others) on one interface, for any hardware."""
 
-    def __init__(self, interface: str) -> None:
+    def __init__(self, interface: str, hears: dhcp.Op = dhcp.Op.REPLY) -> None:
         self.interface = interface
+        self._hears = hears
         try:
             self._index = socket.if_nametoindex(interface)
         except OSError as error:
-            raise NotFound(
-                f"there is no network interface '{interface}'", hint="'ip link' lists them"
-            ) from error
+            raise NotFound(f"there is no network interface '{interface}'", hint="'ip link' lists them") from error
         try:
-            self._socket = _answering_socket(interface, self._index)
+            self._socket = _listening_socket(interface, self._index, hears)
         except PermissionError as error:
             raise HeadnodeError(f"looking at raw frames on '{interface}' needs to be root") from error
 
@@ -71,7 +60,7 @@ class Wire:
             ) from error
 
     def receive(self, deadline: float) -> tuple[dhcp.Packet, Datagram] | None:
-        """The next reply before the (monotonic) deadline; what is not DHCP is passed over."""
+        """The next packet before the (monotonic) deadline; what is not DHCP is passed over."""
         while (left := deadline - time.monotonic()) > 0:
             self._socket.settimeout(left)
             try:
@@ -82,20 +71,18 @@ class Wire:
             except InvalidPacket:
                 continue
             except OSError as error:
-                raise HeadnodeError(
-                    f"nothing can be heard on '{self.interface}': {error.strerror}"
-                ) from error
-            if packet.op is dhcp.Op.REPLY:
+                raise HeadnodeError(f"nothing can be heard on '{self.interface}': {error.strerror}") from error
+            if packet.op is self._hears:
                 return packet, datagram
         return None
 
 
-def _answering_socket(interface: str, index: int) -> socket.socket:
+def _listening_socket(interface: str, index: int, hears: dhcp.Op) -> socket.socket:
     # Protocol 0 hears nothing until bind, so that no frame slips in before the filter is there.
     raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     try:
         raw.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
-        _attach_filter(raw)
+        _attach_filter(raw, CLIENT_PORT if hears is dhcp.Op.REPLY else SERVER_PORT)
         # Servers answer to the asker's hardware address, which is not this interface's own.
         membership = struct.pack("=iHH8s", index, PACKET_MR_PROMISC, 0, b"")
         raw.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, membership)
@@ -106,8 +93,19 @@ def _answering_socket(interface: str, index: int) -> socket.socket:
     return raw
 
 
-def _attach_filter(raw: socket.socket) -> None:
-    program = b"".join(struct.pack("=HBBI", *instruction) for instruction in ANSWERS_ONLY)
-    buffer = ctypes.create_string_buffer(program)
-    pointer = struct.pack("@HP", len(ANSWERS_ONLY), ctypes.addressof(buffer))
+def _attach_filter(raw: socket.socket, port: int) -> None:
+    """Classic BPF for "IPv4, UDP, not a later fragment, to this port".
+
+    Without it, a busy interface's other traffic would push what we wait for out of the socket's queue. Each
+    instruction is (code, jump if true, jump if false, value).
+    """
+    instructions = (
+        (0x28, 0, 0, 12), (0x15, 0, 8, ETHERTYPE_IPV4),
+        (0x30, 0, 0, 23), (0x15, 0, 6, 17),
+        (0x28, 0, 0, 20), (0x45, 4, 0, 0x1FFF),
+        (0xB1, 0, 0, 14), (0x48, 0, 0, 16), (0x15, 0, 1, port),
+        (0x06, 0, 0, 0xFFFF), (0x06, 0, 0, 0),
+    )  # fmt: skip
+    buffer = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in instructions))
+    pointer = struct.pack("@HP", len(instructions), ctypes.addressof(buffer))
     raw.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)

@@ -17,7 +17,7 @@ from headnode.errors import TemplateFault
 HERE = Path(__file__).parent
 
 
-def render(name: str, **values: Any) -> str:
+def render(name: str, /, **values: Any) -> str:
     """Render a template by its path below templates/, e.g. `dnsmasq/dnsmasq.conf.j2`."""
     return render_with(environment(HERE), name, values)
 

@@ -18,9 +18,7 @@ def test_a_missing_program(tmp_path: Path, ci: str, outcome: str, code: int) -> 
     shutil.copy(root / "pyproject.toml", tmp_path)
     (tmp_path / "test_it.py").write_text(TEST)
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(
-        argv, env={**os.environ, "CI": ci}, capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    done = subprocess.run(argv, env={**os.environ, "CI": ci}, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert outcome in done.stdout
     assert "needs no-such-program" in done.stdout
     assert done.returncode == code

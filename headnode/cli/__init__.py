@@ -18,18 +18,23 @@ from headnode.errors import HeadnodeError
 COMMANDS = {
     "init": ("headnode.cli.site:init", "Write a first site.yaml for this machine."),
     "site": ("headnode.cli.site:site", "Check and describe site.yaml."),
+    "check": ("headnode.cli.serve:check", "Check that this machine can serve the cluster."),
+    "up": ("headnode.cli.serve:up", "Run the head node's services in the foreground."),
     "enroll": ("headnode.cli.enroll:enroll", "Add nodes to the cluster."),
     "nodes": ("headnode.cli.nodes:nodes", "List nodes."),
     "show": ("headnode.cli.nodes:show", "Show everything about a node, and where each value comes from."),
     "set": ("headnode.cli.nodes:set_", "Change fields of nodes."),
     "retire": ("headnode.cli.nodes:retire", "Take nodes out of the cluster for good."),
     "events": ("headnode.cli.nodes:events", "Show what happened."),
+    "seen": ("headnode.cli.serve:seen", "List unknown hardware that asked for an address."),
+    "discover": ("headnode.cli.serve:discover", "Lend addresses to unknown hardware for a while."),
     "publish": ("headnode.cli.publish:publish", "Make the configuration of every changed node live."),
     "render": (
         "headnode.cli.publish:render",
         "Print a file, or all files of a node, as they would be published.",
     ),
     "diff": ("headnode.cli.publish:diff", "Show what a publish would change."),
+    "service": ("headnode.cli.serve:service", "Run or describe single services; for systemd."),
     "completion": ("headnode.cli.completion:completion", "Print the shell's completion script."),
 }
 

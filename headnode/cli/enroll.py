@@ -33,11 +33,13 @@ PREVIEW = 40
 @click.option("--from", "source", metavar="FILE", help="CSV or YAML file with a row for each node; - reads the input.")
 @click.option("--mac", help="MAC of the port it boots from; a list in quotes for several nodes.")
 @click.option("--bmc", help="Address of its BMC; 10.21.0.[11-26] for several nodes.")
+@click.option("--bmc-mac", help="MAC of its BMC, where Headnode hands out BMC addresses (dhcp: true).")
 @click.option("--profile", type=ProfileType(), help="What kind of node it is, by its name in site.yaml.")
 @click.option("--rack", help="Rack it is in.")
 @click.option("--position", help="Rack unit it is in, counted from the bottom.")
 @click.option("--address", help="Fixed address on the provision network, instead of the next free one.")
 @click.option("--groups", help="Groups it belongs to.")
+@click.option("--seen", is_flag=True, help="Take the MAC of the unknown machine that asked; with --mac, of that one.")
 @click.option(
     "--bmc-password-file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -57,6 +59,7 @@ def enroll(
     dry_run: bool,
     yes: bool,
     no_publish: bool,
+    seen: bool,
     bmc_password_file: Path | None,
     **columns: str | None,
 ) -> None:
@@ -78,6 +81,10 @@ def enroll(
     from headnode.workflows import enroll as workflow
 
     at = context(ctx)
+    if seen:
+        from headnode.workflows.discovery import pick_seen
+
+        columns["mac"] = pick_seen(at, columns.get("mac"))
     rows = rows_from(at, names, source, columns)
     made = workflow.plan(at.site, rows, at.inventory.nodes(retired=True))
     show_plan(made, output, always=dry_run or not yes)

@@ -21,9 +21,10 @@ from headnode.inventory.tables import (
     nics,
     nodes,
     published,
+    seen,
     tokens,
 )
-from headnode.model import Deployment, Event, Node, Severity
+from headnode.model import Deployment, Event, Node, Severity, Sighting
 
 
 class Change:
@@ -90,7 +91,12 @@ class Change:
         self._insert(
             bmcs,
             (
-                {"node_id": ids[n.name], "address": n.bmc.address, "sealed_password": n.bmc.sealed_password}
+                {
+                    "node_id": ids[n.name],
+                    "address": n.bmc.address,
+                    "mac": n.bmc.mac,
+                    "sealed_password": n.bmc.sealed_password,
+                }
                 for n in changed
                 if n.bmc
             ),
@@ -117,6 +123,19 @@ class Change:
 
     def record_all(self, happened: Iterable[Event]) -> None:
         self._insert(events, (event_to_row(event, self.now) for event in happened))
+
+    def record_seen(self, sightings: Iterable[Sighting]) -> None:
+        """Remember hardware that asked; what was known of it before is kept unless there is something newer."""
+        for found in sightings:
+            known = {"last": found.last, "architecture": found.architecture, "client_id": found.client_id}
+            step = update(seen).where(seen.c.mac == found.mac)
+            done = self._connection.execute(step.values({key: value for key, value in known.items() if value}))
+            if done.rowcount == 0:
+                self._connection.execute(insert(seen).values(mac=found.mac, first=found.first, **known))
+
+    def forget_seen(self, macs: Collection[str]) -> None:
+        for batch in chunks(macs):
+            self._connection.execute(delete(seen).where(seen.c.mac.in_(batch)))
 
     # Deployments and their one-time tokens
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.sql import ColumnElement
 
 from headnode.inventory.tables import bmcs, group_members, nics, nodes
-from headnode.model import BmcAccess, Event, Intent, Nic, Node, Severity, State
+from headnode.model import BmcAccess, Event, Intent, Nic, Node, Severity, Sighting, State
 
 # SQLite takes 32,766 parameters in a statement; a few hundred keep the statements small.
 CHUNK = 500
@@ -30,7 +30,7 @@ def load_nodes(connection: Connection, condition: ColumnElement[bool] | None = N
     for row in connection.execute(children(nics)):
         found_nics[row.node_id].append(Nic(row.mac, row.network, row.address, row.name))
     found_bmcs = {
-        row.node_id: BmcAccess(row.address, row.sealed_password) for row in connection.execute(children(bmcs))
+        row.node_id: BmcAccess(row.address, row.mac, row.sealed_password) for row in connection.execute(children(bmcs))
     }
     found_groups: dict[int, list[str]] = defaultdict(list)
     for row in connection.execute(children(group_members)):
@@ -104,6 +104,13 @@ def event_to_row(event: Event, now: datetime) -> dict[str, Any]:
         "message": event.message,
         "data": dict(event.data),
     }
+
+
+def sighting_from_row(row: Any) -> Sighting:
+    first, last = utc(row.first), utc(row.last)
+    if first is None or last is None:
+        raise ValueError("a sighting without a time")
+    return Sighting(row.mac, first, last, row.architecture, row.client_id)
 
 
 def utc(moment: datetime | None) -> datetime | None:

@@ -8,9 +8,9 @@ from sqlalchemy import Connection, Engine, func, select
 
 from headnode.inventory.changes import Change
 from headnode.inventory.engine import open_engine, sqlite_url
-from headnode.inventory.rows import chunks, event_from_row, load_nodes
-from headnode.inventory.tables import counters, events, facts, group_members, nodes, published
-from headnode.model import Event, Node, State
+from headnode.inventory.rows import chunks, event_from_row, load_nodes, sighting_from_row
+from headnode.inventory.tables import counters, events, facts, group_members, nics, nodes, published, seen
+from headnode.model import Event, Node, Sighting, State
 
 
 class Inventory:
@@ -49,6 +49,24 @@ class Inventory:
     def node(self, name: str) -> Node | None:
         found = self.nodes([name], retired=True)
         return found[0] if found else None
+
+    def node_at(self, address: str) -> Node | None:
+        """The node that has this address."""
+        with self._reading() as connection:
+            owner = select(nics.c.node_id).where(nics.c.address == address)
+            found = load_nodes(connection, nodes.c.id.in_(owner))
+        return found[0] if found else None
+
+    def owner_of(self, mac: str) -> str | None:
+        """The name of the node that has this MAC."""
+        query = select(nodes.c.name).join(nics, nodes.c.id == nics.c.node_id).where(nics.c.mac == mac)
+        with self._reading() as connection:
+            return connection.execute(query).scalar()
+
+    def newest(self) -> int:
+        """The revision of the node that changed last: cheap to ask, to see whether anything changed."""
+        with self._reading() as connection:
+            return int(connection.execute(select(func.max(nodes.c.revision))).scalar() or 0)
 
     def names(self, prefix: str = "") -> list[str]:
         """Names only: cheap enough for shell completion."""
@@ -103,6 +121,19 @@ class Inventory:
                 for batch in chunks(node_ids)
                 for path, node in connection.execute(query.where(published.c.node_id.in_(batch)))
             }
+
+    def seen(self) -> list[Sighting]:
+        """Unknown hardware, the newest last."""
+        with self._reading() as connection:
+            rows = connection.execute(select(seen).order_by(seen.c.last))
+            return [sighting_from_row(row) for row in rows]
+
+    def owners(self) -> tuple[dict[str, str], dict[str, str]]:
+        """MAC → node and address → node, of every NIC."""
+        query = select(nics.c.mac, nics.c.address, nodes.c.name).join(nodes, nodes.c.id == nics.c.node_id)
+        with self._reading() as connection:
+            rows = connection.execute(query).all()
+        return {row.mac: row.name for row in rows}, {row.address: row.name for row in rows if row.address}
 
     def fact(self, name: str, default: str = "") -> str:
         with self._reading() as connection:

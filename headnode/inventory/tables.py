@@ -71,6 +71,8 @@ bmcs = Table(
     metadata,
     Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True),
     Column("address", String(15), nullable=False, unique=True),
+    # Known only where Headnode hands out the BMCs' addresses too.
+    Column("mac", String(17), unique=True),
     Column("sealed_password", Text),
 )
 
@@ -128,6 +130,16 @@ published = Table(
     # 0: a file of the whole site. Not a foreign key: the file of a removed node is still there to be removed.
     Column("node_id", BigInteger, nullable=False, index=True),
     CheckConstraint("path <> ''", name="path"),
+)
+
+seen = Table(
+    "seen",
+    metadata,
+    Column("mac", String(17), primary_key=True),
+    Column("first", DateTime(timezone=True), nullable=False),
+    Column("last", DateTime(timezone=True), nullable=False),
+    Column("architecture", String(64)),
+    Column("client_id", String(200)),
 )
 
 facts = Table(

@@ -116,9 +116,7 @@ def acquire(interface: str, client: Client, timeout: float = 10.0) -> Lease:
     return leases[0]
 
 
-def acquire_all(
-    interface: str, clients: Sequence[Client], *, window: int = 64, timeout: float = 60.0
-) -> list[Lease]:
+def acquire_all(interface: str, clients: Sequence[Client], *, window: int = 64, timeout: float = 60.0) -> list[Lease]:
     """Many clients, at most `window` of them asking at any moment; who got no lease is missing from the list.
 
     Like real firmware, each repeats its last question when no answer comes.

@@ -51,9 +51,7 @@ def http_fetch(
         connection.close()
 
 
-def tftp_fetch(
-    server: str, path: str, *, source: str = "", block: int = 1428, timeout: float = 30.0
-) -> bytes:
+def tftp_fetch(server: str, path: str, *, source: str = "", block: int = 1428, timeout: float = 30.0) -> bytes:
     """Read a file (RFC 1350) with the block size and size options (RFC 2348, 2349), as PXE firmware does."""
     options = (b"blksize", str(block).encode(), b"tsize", b"0")
     question = struct.pack("!H", READ) + b"\0".join((path.encode(), b"octet", *options)) + b"\0"
@@ -134,8 +132,4 @@ class _Transfer:
 
 def _agreed(options: bytes) -> dict[str, int]:
     words = options.decode("latin-1").split("\0")
-    return {
-        name.lower(): int(value)
-        for name, value in zip(words[::2], words[1::2], strict=False)
-        if value.isdigit()
-    }
+    return {name.lower(): int(value) for name, value in zip(words[::2], words[1::2], strict=False) if value.isdigit()}

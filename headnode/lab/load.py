@@ -83,9 +83,7 @@ def load(
 
 def add_addresses(interface: str, leases: Sequence[Lease], prefix: int) -> None:
     """The leased addresses become this host's own, so that connections can come from them."""
-    lines = [
-        f"addr replace {ipaddress.IPv4Address(one.address)}/{prefix} dev {interface}\n" for one in leases
-    ]
+    lines = [f"addr replace {ipaddress.IPv4Address(one.address)}/{prefix} dev {interface}\n" for one in leases]
     run(["ip", "-batch", "-"], input="".join(lines))
 
 

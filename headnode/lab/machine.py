@@ -100,9 +100,7 @@ class MachineFiles:
         return self.directory / "efivars.fd"
 
 
-def qemu_argv(
-    machine: Machine, files: MachineFiles, taps: Sequence[str], accelerator: Accelerator
-) -> list[str]:
+def qemu_argv(machine: Machine, files: MachineFiles, taps: Sequence[str], accelerator: Accelerator) -> list[str]:
     """The whole command line; the machine has exactly what is written here, none of QEMU's defaults."""
     board = {Firmware.BIOS: "pc", Firmware.UEFI: "q35", Firmware.SECURE_BOOT: "q35,smm=on"}[machine.firmware]
     # The log is written by QEMU itself, so that nothing is lost while nobody watches.
@@ -134,11 +132,7 @@ def _firmware(firmware: Firmware, files: MachineFiles) -> list[str]:
     if firmware.code is None:
         return []
     # Only firmware in system-management mode may write the settings, or Secure Boot would protect nothing.
-    secure = (
-        ["-global", "driver=cfi.pflash01,property=secure,value=on"]
-        if firmware is Firmware.SECURE_BOOT
-        else []
-    )
+    secure = ["-global", "driver=cfi.pflash01,property=secure,value=on"] if firmware is Firmware.SECURE_BOOT else []
     return [
         *secure,
         "-drive", f"if=pflash,format=raw,unit=0,readonly=on,file={firmware.code}",

@@ -81,9 +81,7 @@ class Switch:
     namespace: Namespace
     bridge: str
 
-    def attach(
-        self, host: Namespace, link: str, *, mac: str | None = None, address: str | None = None
-    ) -> str:
+    def attach(self, host: Namespace, link: str, *, mac: str | None = None, address: str | None = None) -> str:
         """Give a host a NIC on this switch; returns the name of the switch's port."""
         port = self._free_port(f"v-{host.name.rsplit('-', 1)[-1]}")
         peer = f"peer name {link_name(link)} netns {host.name}"
@@ -131,9 +129,7 @@ def namespace(lab: str, role: str) -> Iterator[Namespace]:
 def add_switch(wiring: Namespace, name: str) -> Switch:
     # A real unmanaged switch forwards at once; the defaults of a Linux bridge would wait or filter.
     bridge = link_name(name)
-    wiring.ip(
-        f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0", f"link set {bridge} up"
-    )
+    wiring.ip(f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0", f"link set {bridge} up")
     return Switch(wiring, bridge)
 
 

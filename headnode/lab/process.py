@@ -70,9 +70,7 @@ class Process:
         """Wait for a sign of life; a program that ends meanwhile is reported with its own last words."""
         if wait_for(lambda: ready() or not self.alive, timeout) and self.alive:
             return
-        problem = (
-            f"did not {what} within {timeout:g} seconds" if self.alive else f"ended before it did {what}"
-        )
+        problem = f"did not {what} within {timeout:g} seconds" if self.alive else f"ended before it did {what}"
         raise HeadnodeError(f"{self.name} {problem}: {self.last_words() or 'it said nothing'}")
 
     def wait_listening(self, protocol: str, port: int, timeout: float = 10.0) -> None:
@@ -103,8 +101,7 @@ def listens(pid: int, protocol: str, port: int) -> bool:
         return False
     sockets = (line.split() for line in lines)
     return any(
-        int(words[1].rsplit(":", 1)[1], 16) == port
-        and (protocol.startswith("udp") or words[3] == TCP_LISTENING)
+        int(words[1].rsplit(":", 1)[1], 16) == port and (protocol.startswith("udp") or words[3] == TCP_LISTENING)
         for words in sockets
     )
 

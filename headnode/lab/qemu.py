@@ -29,9 +29,7 @@ TRIAL_EXIT = 33
 class RunningMachine:
     """A machine in the lab. It may be off; its disks and firmware settings stay as they are."""
 
-    def __init__(
-        self, lab: Lab, machine: Machine, switch: Switch, taps: Sequence[str], files: MachineFiles
-    ) -> None:
+    def __init__(self, lab: Lab, machine: Machine, switch: Switch, taps: Sequence[str], files: MachineFiles) -> None:
         self.machine = machine
         self.files = files
         self.taps = tuple(taps)
@@ -73,9 +71,7 @@ class RunningMachine:
         with self.qmp() as qmp:
             for number in range(len(self.machine.macs)):
                 value = (FIRST_NIC if first else LAST_BOOT) + number
-                qmp.execute(
-                    "qom-set", path=f"/machine/peripheral/nic{number}", property="bootindex", value=value
-                )
+                qmp.execute("qom-set", path=f"/machine/peripheral/nic{number}", property="bootindex", value=value)
 
     def qmp(self) -> Qmp:
         if not self.is_on():

@@ -32,9 +32,7 @@ def dnsmasq_argv(config: Path) -> list[str]:
     ]
 
 
-def start_nginx(
-    lab: Lab, host: Namespace, server: str, *, http: str = "access_log off;", port: int = 80
-) -> Process:
+def start_nginx(lab: Lab, host: Namespace, server: str, *, http: str = "access_log off;", port: int = 80) -> Process:
     """An nginx whose `server` block has these lines beside its `listen`."""
     home = lab.directory / "nginx"
     home.mkdir(exist_ok=True)

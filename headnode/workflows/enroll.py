@@ -72,6 +72,8 @@ class Taken:
                 self.addresses[nic.address] = node.name
         if node.bmc:
             self.bmcs[node.bmc.address] = node.name
+            if node.bmc.mac:
+                self.macs[node.bmc.mac] = node.name
 
 
 def plan(site: Site, rows: Sequence[Row], existing: Iterable[Node], sealed_password: str | None = None) -> Plan:
@@ -167,9 +169,12 @@ def judged(site: Site, row: Row) -> tuple[Node | None, list[str]]:
     for column, network in nic_columns(site).items():
         if other := field_of(column, lambda text, where, c=column: fields.mac_address(text, field=c, where=where)):
             nics.append(Nic(other, network))
+    bmc_mac = field_of("bmc_mac", lambda text, where: fields.mac_address(text, field="bmc_mac", where=where))
+    if bmc_mac and not row.values.get("bmc"):
+        problems.append(f"{row.where}: bmc_mac is '{bmc_mac}' without an address; give the BMC's in 'bmc'")
     if problems:
         return None, problems
-    access = BmcAccess(bmc) if bmc else None
+    access = BmcAccess(bmc, bmc_mac) if bmc else None
     return Node(name, profile, tuple(nics), access, rack=rack, position=position, groups=groups), []
 
 
@@ -204,6 +209,8 @@ def claims(node: Node, taken: Taken) -> Iterator[tuple[str, str, dict[str, str]]
             yield "address", nic.address, taken.addresses
     if node.bmc:
         yield "bmc", node.bmc.address, taken.bmcs
+        if node.bmc.mac:
+            yield "bmc_mac", node.bmc.mac, taken.macs
 
 
 def unjudged_collisions(row: Row, taken: Taken) -> list[str]:
@@ -235,6 +242,7 @@ def facts(node: Node) -> dict[str, object]:
     found: dict[str, object] = {
         "mac": node.mac,
         "bmc": node.bmc.address if node.bmc else None,
+        "bmc_mac": node.bmc.mac if node.bmc else None,
         "profile": node.profile,
         "rack": node.rack,
         "position": node.position,

@@ -115,12 +115,12 @@ def split(net: IPv4Network) -> Split:
         raise InvalidField("provision", net, "use a network of at least 16 addresses, such as 10.20.0.0/16")
     first, last = int(net.network_address), int(net.broadcast_address)
     lent = min(256, net.num_addresses // 8)
-    below = 256 if net.num_addresses >= 4096 else max(2, min(10, net.num_addresses // 16))
+    below = 257 if net.num_addresses >= 4096 else max(2, min(10, net.num_addresses // 16))
     return Split(
         net,
         IPv4Address(first + 1),
-        site.AddressRange(IPv4Address(first + below), IPv4Address(last - lent - 1)),
-        site.AddressRange(IPv4Address(last - lent), IPv4Address(last - 1)),
+        site.AddressRange(IPv4Address(first + below), IPv4Address(last - lent)),
+        site.AddressRange(IPv4Address(last - lent + 1), IPv4Address(last - 1)),
     )
 
 

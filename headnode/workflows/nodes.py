@@ -132,8 +132,9 @@ def with_field(site: Site, node: Node, key: str, text: str) -> Node:
                 raise InvalidField("locked", text, "use true or false")
             return replace(node, locked=text == "true")
         case "bmc":
-            sealed = node.bmc.sealed_password if node.bmc else None
-            return replace(node, bmc=BmcAccess(addresses.bmc_address(site, text), sealed) if text else None)
+            if not text:
+                return replace(node, bmc=None)
+            return replace(node, bmc=replace(node.bmc or BmcAccess(""), address=addresses.bmc_address(site, text)))
         case _:
             return with_boot_nic(site, node, key, text)
 

@@ -1,14 +1,13 @@
 """Publish: bring the live tree in line with the site and the inventory, doing work only for what changed."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headnode import control
 from headnode.model import File, Node, Producer, State
 from headnode.publish import Workplace, differing, publish, publishers_lock, recover
 from headnode.workflows.context import Context
-
-Reload = Callable[[set[str]], None]
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,16 @@ class Wanted:
 
 
 def producers(context: Context) -> list[Producer]:
+    from headnode.workflows.discovery import open_window
     from pxe.boot import BootScripts
     from pxe.dnsmasq import Dnsmasq
+    from pxe.nginx import Nginx
 
-    return [BootScripts(), Dnsmasq(context.paths.published, context.paths.logs, context.paths.runtime)]
+    window = open_window(context)
+    return [BootScripts(window), Dnsmasq(context.paths, window), Nginx(context.paths)]
 
 
-def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:
+def publish_changes(context: Context, *, full: bool = False) -> Outcome:
     """Publish every node changed since last time, or everything when the site or a template changed."""
     place = Workplace(context.paths.published)
     with publishers_lock(place):
@@ -63,7 +65,7 @@ def publish_changes(context: Context, *, full: bool = False, reload: Reload | No
                 write,
                 gone,
                 check=lambda staged: check(context, staged, write),
-                reload=lambda: (reload or reload_nothing)(touched),
+                reload=lambda: control.reload(context.paths, touched),
             )
         remember(context, wanted, digest, write, gone)
     return Outcome(wanted.nodes, tuple(write), tuple(gone), tuple(warnings))
@@ -79,15 +81,14 @@ def render(context: Context, *, everything: bool) -> Wanted:
         for owner, made in rendered_by(producer, context, nodes, everything):
             files.update(made)
             owners.update(dict.fromkeys(made, owner))
-    known = context.inventory.published_files(None if everything else [node.id for node in nodes])
+    known = context.inventory.published_files(None if everything else [0, *(node.id for node in nodes)])
     return Wanted(revision, len(nodes), files, owners, known)
 
 
 def rendered_by(
     producer: Producer, context: Context, nodes: Iterable[Node], everything: bool
 ) -> Iterable[tuple[int, dict[str, File]]]:
-    if everything:
-        yield 0, dict(producer.site_files(context.site))
+    yield 0, dict(producer.site_files(context.site))
     for node in nodes:
         if node.state is not State.RETIRED:
             yield node.id, dict(producer.node_files(context.site, node))
@@ -114,10 +115,6 @@ def remember(context: Context, wanted: Wanted, digest: str, write: Collection[st
         if write or gone:
             message = f"published {len(write)} files, removed {len(gone)}, for {wanted.nodes} nodes"
             change.record("publish", message, data={"written": len(write), "removed": len(gone)})
-
-
-def reload_nothing(touched: set[str]) -> None:
-    """No service runs, so none has to be told; 'headnode up' reads the published files when it starts."""
 
 
 def preview(context: Context) -> list[tuple[str, bytes | None, bytes | None]]:

@@ -14,7 +14,7 @@ from headnode import nodeset
 from headnode.errors import InvalidField, InvalidInput, shown
 from headnode.site import Site
 
-COLUMNS = ("name", "mac", "bmc", "profile", "rack", "position", "address", "groups")
+COLUMNS = ("name", "mac", "bmc", "profile", "rack", "position", "address", "groups", "bmc_mac")
 # One value for each name; the other columns hold for all names of a row.
 EACH = ("mac", "bmc", "address", "position")
 MOST_ROWS = 100_000

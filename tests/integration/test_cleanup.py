@@ -172,9 +172,7 @@ def test_two_labs_side_by_side_do_not_hear_each_other(lab_name: str) -> None:
 
 def test_a_program_that_ends_early_is_reported_with_its_words(running_lab: Lab) -> None:
     host = running_lab.host("head")
-    process = running_lab.start(
-        host, "broken", ["dnsmasq", "--keep-in-foreground", "--conf-file=/nonexistent"]
-    )
+    process = running_lab.start(host, "broken", ["dnsmasq", "--keep-in-foreground", "--conf-file=/nonexistent"])
     with pytest.raises(HeadnodeError, match=r"broken ended before .* cannot read /nonexistent"):
         process.wait_listening("udp", 67)
     with pytest.raises(ProgramMissing, match="'no-such-program'"):

@@ -80,9 +80,7 @@ def test_a_uefi_machine_runs_the_script(running_lab: Lab, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_secure_boot_machine_goes_from_signed_shim_to_grub_to_our_script(
-    running_lab: Lab, tmp_path: Path
-) -> None:
+def test_a_secure_boot_machine_goes_from_signed_shim_to_grub_to_our_script(running_lab: Lab, tmp_path: Path) -> None:
     wire = running_lab.switch()
     files = tmp_path / "www"
     start_head(running_lab, wire, files, ["dhcp-boot=shimx64.efi"])

@@ -36,9 +36,7 @@ def test_two_foreign_servers_are_both_named(running_lab: Lab) -> None:
     wire, head = running_lab.switch(), running_lab.host("head")
     wire.attach(head, "eth0", address="10.20.0.1/16")
     start_rogue(running_lab, wire)
-    start_rogue(
-        running_lab, wire, role="rogue2", address="10.77.0.1/24", mac="52:54:00:77:00:01", boot_file=""
-    )
+    start_rogue(running_lab, wire, role="rogue2", address="10.77.0.1/24", mac="52:54:00:77:00:01", boot_file="")
     with head.inside():
         found = probe("eth0", 3)
     assert {offer.server_id for offer in found} == {"10.66.0.1", "10.77.0.1"}

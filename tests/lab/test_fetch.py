@@ -79,9 +79,7 @@ def test_lost_and_repeated_blocks_do_no_harm(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_short_file_is_not_taken_for_the_promised_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(packet: bytes) -> list[bytes]:
-        return (
-            [options(tsize=100)] if packet[1] == fetch.READ else [data(1, b"short")] if packet[3] == 0 else []
-        )
+        return [options(tsize=100)] if packet[1] == fetch.READ else [data(1, b"short")] if packet[3] == 0 else []
 
     with server(monkeypatch, answer), pytest.raises(FetchFailed, match="100 bytes were promised and 5 came"):
         tftp_fetch("127.0.0.1", "f")

@@ -11,9 +11,7 @@ FILES = MachineFiles(Path("/lab/n1"), sockets=Path("/run/n1"))
 MAC = "52:54:00:aa:00:01"
 
 
-def line(
-    machine: Machine, taps: tuple[str, ...] = ("t-n1",), how: Accelerator = Accelerator.EMULATION
-) -> str:
+def line(machine: Machine, taps: tuple[str, ...] = ("t-n1",), how: Accelerator = Accelerator.EMULATION) -> str:
     return " ".join(qemu_argv(machine, FILES, taps, how))
 
 

@@ -56,6 +56,4 @@ def test_an_offer_reads_as_a_sentence_that_is_safe_to_print() -> None:
 
 
 def test_a_nak_is_not_an_offer() -> None:
-    assert not is_offer(
-        Packet(Op.REPLY, 1, "02:00:00:00:00:01", {Option.MESSAGE_TYPE: bytes([MessageType.NAK])})
-    )
+    assert not is_offer(Packet(Op.REPLY, 1, "02:00:00:00:00:01", {Option.MESSAGE_TYPE: bytes([MessageType.NAK])}))

@@ -64,10 +64,12 @@ def create_nodes() -> None:
         "bmcs",
         sa.Column("node_id", Id, nullable=False),
         sa.Column("address", sa.String(15), nullable=False),
+        sa.Column("mac", sa.String(17)),
         sa.Column("sealed_password", sa.Text),
         sa.PrimaryKeyConstraint("node_id", name="pk_bmcs"),
         sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name="fk_bmcs_node_id", ondelete="CASCADE"),
         sa.UniqueConstraint("address", name="uq_bmcs_address"),
+        sa.UniqueConstraint("mac", name="uq_bmcs_mac"),
     )
     op.create_table(
         "group_members",
@@ -132,6 +134,15 @@ def create_history() -> None:
         sa.CheckConstraint("path <> ''", name="ck_published_path"),
     )
     op.create_index("ix_published_node_id", "published", ["node_id"])
+    op.create_table(
+        "seen",
+        sa.Column("mac", sa.String(17), nullable=False),
+        sa.Column("first", Moment, nullable=False),
+        sa.Column("last", Moment, nullable=False),
+        sa.Column("architecture", sa.String(64)),
+        sa.Column("client_id", sa.String(200)),
+        sa.PrimaryKeyConstraint("mac", name="pk_seen"),
+    )
     op.create_table(
         "facts",
         sa.Column("name", sa.String(64), nullable=False),

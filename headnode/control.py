@@ -1,0 +1,43 @@
+"""Telling the running services what was published: one line of JSON over a unix socket, one line back."""
+
+import json
+import socket
+from collections.abc import Collection
+from typing import Any
+
+from headnode.errors import HeadnodeError
+from headnode.paths import Paths
+
+# Long lists of files say no more than their folders do.
+MOST_PATHS = 1000
+
+
+def reload(paths: Paths, touched: Collection[str]) -> None:
+    """Ask the running services to take note; when none run, they read everything at their start anyway."""
+    few = (
+        sorted(touched) if len(touched) <= MOST_PATHS else sorted({path.rpartition("/")[0] + "/*" for path in touched})
+    )
+    answer = ask(paths, {"touched": few})
+    if answer is not None and answer.get("error"):
+        raise HeadnodeError(str(answer["error"]))
+
+
+def running(paths: Paths) -> bool:
+    return ask(paths, {}) is not None
+
+
+def ask(paths: Paths, question: dict[str, Any], timeout: float = 10.0) -> dict[str, Any] | None:
+    """The services' answer, or nothing when they do not run."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(timeout)
+        try:
+            connection.connect(str(paths.control_socket))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None
+        except OSError as error:
+            raise HeadnodeError(f"the services cannot be reached at {paths.control_socket}: {error}") from error
+        try:
+            connection.sendall(json.dumps(question).encode() + b"\n")
+            return dict(json.loads(connection.makefile("rb").readline() or b"{}"))
+        except (OSError, ValueError) as error:
+            raise HeadnodeError(f"the services at {paths.control_socket} did not answer: {error}") from error

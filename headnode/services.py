@@ -1,0 +1,96 @@
+"""The services of a head node, described once: 'headnode up' runs them, systemd units are made from them."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headnode.paths import Paths
+from headnode.site import Site
+
+
+@dataclass(frozen=True)
+class Service:
+    name: str
+    description: str
+    argv: tuple[str, ...]
+    # True once it does its work; asked again and again while it starts.
+    ready: Callable[[], bool]
+    # Capabilities it needs, and no others.
+    capabilities: tuple[str, ...] = ()
+    # What it may write to, below the root.
+    writes: tuple[Path, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def services(site: Site, paths: Paths) -> list[Service]:
+    """In the order they start."""
+    found = [node_door(paths), nginx(paths), dnsmasq(paths, "provision")]
+    if site.management and site.management.dhcp:
+        found.append(dnsmasq(paths, "management"))
+    return [*found, reconcile(paths)]
+
+
+def dnsmasq(paths: Paths, network: str) -> Service:
+    pid_file = paths.runtime / "dnsmasq" / f"{network}.pid"
+    return Service(
+        name="dnsmasq" if network == "provision" else f"dnsmasq-{network}",
+        description=f"DHCP on the {network} network",
+        argv=("dnsmasq", "--keep-in-foreground", f"--conf-file={paths.published}/dnsmasq/{network}.conf"),
+        ready=lambda: program_of(pid_file) == "dnsmasq",
+        capabilities=("CAP_NET_BIND_SERVICE", "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN"),
+        writes=(paths.runtime, paths.logs),
+    )
+
+
+def nginx(paths: Paths) -> Service:
+    config, pid_file = paths.published / "nginx/nginx.conf", paths.runtime / "nginx/nginx.pid"
+    return Service(
+        name="nginx",
+        description="boot scripts and images for nodes",
+        argv=("nginx", "-e", "stderr", "-c", str(config), "-g", "daemon off;"),
+        ready=lambda: program_of(pid_file) == "nginx",
+        capabilities=("CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_OVERRIDE"),
+        writes=(paths.runtime, paths.logs),
+    )
+
+
+def node_door(paths: Paths) -> Service:
+    socket = paths.runtime / "node.sock"
+    return Service(
+        name="node-api",
+        description="what agents on nodes talk to",
+        argv=(sys.executable, "-m", "gunicorn", "--workers=1", "--threads=16", "--worker-class=gthread",
+              "--no-control-socket", f"--bind=unix:{socket}", "--log-level=warning", "headnode.nodeapi:application()"),
+        ready=socket.exists,
+        writes=(paths.state, paths.runtime, paths.logs),
+        environment={"HEADNODE_ROOT": str(paths.root)},
+    )  # fmt: skip
+
+
+def reconcile(paths: Paths) -> Service:
+    return Service(
+        name="reconcile",
+        description="records what nodes do, reloads services, closes discovery windows, looks for foreign DHCP",
+        argv=(sys.executable, "-m", "headnode.reconcile"),
+        ready=paths.control_socket.exists,
+        capabilities=("CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_KILL"),
+        writes=(paths.state, paths.runtime, paths.logs),
+        environment={"HEADNODE_ROOT": str(paths.root)},
+    )
+
+
+def program_of(pid_file: Path) -> str | None:
+    """The name of the process that a pid file names, so that a reused number is never taken for ours."""
+    pid = pid_in(pid_file)
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() if pid else None
+    except OSError:
+        return None
+
+
+def pid_in(pid_file: Path) -> int | None:
+    try:
+        return int(pid_file.read_text().strip())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,161 @@
+"""Check: everything that has to be true of this machine before it may serve a cluster."""
+
+import errno
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+
+from headnode import control, run
+from headnode.errors import HeadnodeError
+from headnode.workflows import serve
+from headnode.workflows.context import Context
+
+NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
+SPACE_NEEDED = 5 * 1024**3
+
+
+class Result(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: str
+    result: Result
+    message: str
+    hint: str = ""
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """One finding after the other, so that slow ones do not hold back the rest."""
+    site = context.site
+    yield Finding(
+        "site", Result.OK, f"cluster {site.cluster}, {len(site.networks)} networks, {len(site.profiles)} profiles"
+    )
+    yield from programs()
+    yield from assets(context)
+    for name in ("provision", "management"):
+        net = site.networks.get(name)
+        if net is not None and net.interface is not None:
+            yield tried(f"{name} interface", partial(interface, context, name))
+    yield from ports(context)
+    yield neighbours(context)
+    yield space(context)
+    yield clock(context)
+    yield tried("foreign DHCP", lambda: foreign(context))
+
+
+def tried(name: str, attempt: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, Result.OK, attempt())
+    except HeadnodeError as error:
+        return Finding(name, Result.FAILED, error.message, error.hint)
+
+
+def interface(context: Context, name: str) -> str:
+    return f"{serve.require_interface(context, name).name} is up and has its address"
+
+
+def foreign(context: Context) -> str:
+    serve.refuse_foreign_dhcp(context, "provision")
+    return f"nobody else answers on {context.site.provision.interface}"
+
+
+def programs() -> Iterator[Finding]:
+    for program, package in (("dnsmasq", "dnsmasq-base"), ("nginx", "nginx-light"), ("setpriv", "util-linux")):
+        if run.have(program):
+            yield Finding(f"program {program}", Result.OK, "installed")
+        else:
+            yield Finding(f"program {program}", Result.FAILED, "not installed", f"apt-get install {package}")
+
+
+def assets(context: Context) -> Iterator[Finding]:
+    from pxe.assets import ASSETS
+
+    shim = context.site.boot.uefi == "shim"
+    for asset in ASSETS:
+        present = any(Path(source).exists() for source in asset.sources)
+        needed = asset.needed or (shim and asset.name in ("shimx64.efi", "grubx64.efi"))
+        if present:
+            yield Finding(f"boot program {asset.name}", Result.OK, "there")
+        elif needed:
+            hint = f"apt-get install {asset.package}"
+            yield Finding(f"boot program {asset.name}", Result.FAILED, "missing", hint)
+        else:
+            message = "missing; machines that need it cannot boot over the network"
+            yield Finding(f"boot program {asset.name}", Result.WARNING, message)
+
+
+def ports(context: Context) -> Iterator[Finding]:
+    if control.running(context.paths):
+        yield Finding("ports", Result.OK, "Headnode's own services are running")
+        return
+    net = context.site.provision
+    for kind, number, what in (
+        (socket.SOCK_DGRAM, 67, "DHCP"),
+        (socket.SOCK_DGRAM, 69, "TFTP"),
+        (socket.SOCK_DGRAM, 53, "DNS"),
+        (socket.SOCK_STREAM, 80, "HTTP"),
+    ):
+        protocol = "udp" if kind == socket.SOCK_DGRAM else "tcp"
+        yield port(f"port {number}/{protocol}", kind, str(net.head), number, what)
+
+
+def port(name: str, kind: int, address: str, number: int, what: str) -> Finding:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        try:
+            probe.bind((address, number))
+        except PermissionError:
+            return Finding(name, Result.WARNING, "only root can tell whether it is free")
+        except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                return Finding(name, Result.WARNING, f"cannot be checked: this machine does not have {address}")
+            hint = f"'ss -lnp sport = :{number}' names the program; stop it or keep it off {address}"
+            return Finding(name, Result.FAILED, f"another program has the port for {what} on {address}", hint)
+    return Finding(name, Result.OK, f"free for {what}")
+
+
+def neighbours(context: Context) -> Finding:
+    """Every node and BMC is a neighbour; beyond the kernel's limit packets are dropped, seemingly at random."""
+    wanted = 2 * context.inventory.count() + 256
+    try:
+        limit = int(NEIGHBOURS.read_text())
+    except (OSError, ValueError):
+        return Finding(
+            "neighbour table", Result.WARNING, "its limit cannot be read here (inside a namespace it is the host's)"
+        )
+    if limit >= wanted:
+        return Finding("neighbour table", Result.OK, f"holds {limit}, {wanted} wanted")
+    hint = f"sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * wanted} (and gc_thresh2={wanted})"
+    return Finding("neighbour table", Result.FAILED, f"holds {limit}, {wanted} wanted for these nodes", hint)
+
+
+def space(context: Context) -> Finding:
+    place = context.paths.state if context.paths.state.exists() else context.paths.root
+    free = shutil.disk_usage(place).free
+    message = f"{free / 1024**3:.1f} GiB free in {place}"
+    if free < SPACE_NEEDED // 50:
+        return Finding("disk space", Result.FAILED, message, "nothing can be published; free some space")
+    if free < SPACE_NEEDED:
+        return Finding("disk space", Result.WARNING, message, "images need several GiB each")
+    return Finding("disk space", Result.OK, message)
+
+
+def clock(context: Context) -> Finding:
+    """Nodes take their time from here; a clock behind its own history is wrong."""
+    now = datetime.now(UTC)
+    last = context.inventory.events(limit=1)
+    newest = last[0].at if last else None
+    if newest is not None and (newest - now).total_seconds() > 60:
+        hint = "set the clock, or let chrony do it"
+        return Finding(
+            "clock", Result.FAILED, f"says {now:%F %T} UTC, but events are recorded up to {newest:%F %T}", hint
+        )
+    return Finding("clock", Result.OK, f"{now:%F %T} UTC")
