@@ -130,6 +130,7 @@ def assemble(places: Paths) -> None:
     ):
         draft = target / f"{name}.draft"
         draft.write_text("".join(entries(places.published / source)))
+        draft.chmod(0o644)
         draft.replace(target / name)
 
 
@@ -139,9 +140,11 @@ def entries(directory: Path) -> Iterable[str]:
     except FileNotFoundError:
         return
     for path in paths:
-        for line in path.read_text().splitlines():
-            if line and not line.startswith("#"):
-                yield line + "\n"
+        try:
+            lines = path.read_text().splitlines()
+        except FileNotFoundError:
+            continue  # its node was retired a moment ago
+        yield from (line + "\n" for line in lines if line and not line.startswith("#"))
 
 
 def text(content: str) -> File:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, func, select
 from headnode.inventory.changes import Change
 from headnode.inventory.engine import open_engine, sqlite_url
 from headnode.inventory.rows import chunks, event_from_row, load_nodes, sighting_from_row
-from headnode.inventory.tables import counters, events, facts, group_members, nics, nodes, published, seen
+from headnode.inventory.tables import bmcs, counters, events, facts, group_members, nics, nodes, published, seen
 from headnode.model import Event, Node, Sighting, State
 
 
@@ -129,11 +129,13 @@ class Inventory:
             return [sighting_from_row(row) for row in rows]
 
     def owners(self) -> tuple[dict[str, str], dict[str, str]]:
-        """MAC → node and address → node, of every NIC."""
-        query = select(nics.c.mac, nics.c.address, nodes.c.name).join(nodes, nodes.c.id == nics.c.node_id)
+        """MAC → node and address → node, of every NIC and BMC."""
+        queries = [
+            select(t.c.mac, t.c.address, nodes.c.name).join(nodes, nodes.c.id == t.c.node_id) for t in (nics, bmcs)
+        ]
         with self._reading() as connection:
-            rows = connection.execute(query).all()
-        return {row.mac: row.name for row in rows}, {row.address: row.name for row in rows if row.address}
+            rows = [row for query in queries for row in connection.execute(query)]
+        return {row.mac: row.name for row in rows if row.mac}, {row.address: row.name for row in rows if row.address}
 
     def fact(self, name: str, default: str = "") -> str:
         with self._reading() as connection:
