@@ -115,11 +115,11 @@ class Inventory:
         query = select(published.c.path, published.c.node_id)
         with self._reading() as connection:
             if node_ids is None:
-                return dict(connection.execute(query).tuples().all())
+                return {row.path: row.node_id for row in connection.execute(query)}
             return {
-                path: node
+                row.path: row.node_id
                 for batch in chunks(node_ids)
-                for path, node in connection.execute(query.where(published.c.node_id.in_(batch)))
+                for row in connection.execute(query.where(published.c.node_id.in_(batch)))
             }
 
     def seen(self) -> list[Sighting]:

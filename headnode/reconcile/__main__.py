@@ -41,7 +41,7 @@ def main() -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    reloader = Reloader(context.paths)
+    reloader = Reloader(context.paths, context.site)
     control = Control(context.paths, reloader)
     # Whatever was published while nobody listened takes effect now.
     reloader.request({"everything"})

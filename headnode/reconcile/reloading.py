@@ -14,9 +14,12 @@ from typing import Any
 from headnode.log import logger
 from headnode.paths import Paths
 from headnode.services import pid_in, program_of
+from headnode.site import Site
 
 # A service that is just being started again has no process to tell for a moment.
 PATIENCE = 2.0
+# More addresses than this are given back by a restart, which forgets all leases; every node has its own address anyway.
+MOST_RELEASES = 500
 NETWORKS = ("provision", "management")
 # The longest question anybody asks; control.py shortens long lists.
 LONGEST_LINE = 1 << 20
@@ -25,6 +28,7 @@ LONGEST_LINE = 1 << 20
 @dataclass
 class Reloader:
     paths: Paths
+    site: Site
     pause: float = 1.0
     touched: set[str] = field(default_factory=set)
     wake: threading.Condition = field(default_factory=threading.Condition)
@@ -55,15 +59,15 @@ class Reloader:
         from pxe import dnsmasq
 
         entries = "everything" in touched or any(is_entry(path) for path in touched)
-        if entries:
-            dnsmasq.assemble(self.paths)
+        gone = dnsmasq.assemble(self.paths) if entries else {}
         for network in NETWORKS:
             pid_file = self.paths.runtime / "dnsmasq" / f"{network}.pid"
-            if f"dnsmasq/{network}.conf" in touched:
+            if f"dnsmasq/{network}.conf" in touched or len(gone.get(network, ())) > MOST_RELEASES:
                 # It reads its main configuration only when it starts; whoever supervises it starts it again.
                 send(pid_file, "dnsmasq", signal.SIGTERM)
             elif entries and (self.paths.published / f"dnsmasq/{network}.conf").exists():
                 send(pid_file, "dnsmasq", signal.SIGHUP)
+                dnsmasq.release(self.site.networks[network], gone[network])
         if "nginx/nginx.conf" in touched:
             send(self.paths.runtime / "nginx/nginx.pid", "nginx", signal.SIGHUP)
 

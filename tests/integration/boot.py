@@ -1,6 +1,5 @@
 """A head node with its real services in a lab, as the tests of the boot plane use it."""
 
-import json
 import os
 import signal
 import socket
@@ -9,17 +8,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from headnode.control import ask
 from headnode.lab.lab import Lab
 from headnode.lab.net import Namespace, Switch
 from headnode.lab.process import Process, wait_for
+from headnode.model import Event, Intent, Sighting
 from headnode.paths import Paths
 from headnode.run import Completed, run
 from headnode.services import pid_in
+from headnode.workflows import discovery, enroll, nodes, publishing, sheet
+from headnode.workflows.context import Context
 
 HEAD, NODES = "10.20.0.1", 24
 SITE = """\
@@ -68,14 +70,40 @@ class Head:
         argv = [sys.executable, "-m", "headnode", "--root", str(self.root), *words]
         return self.host.run(argv, check=check, timeout=120)
 
-    def json(self, *words: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.headnode(*words, "-o", "json").stdout)
-        return found
+    @cached_property
+    def context(self) -> Context:
+        """The same inventory, read and written from here: a command takes a second to start."""
+        return Context(self.paths, actor="test", cause="test")
 
-    def enroll(self, name: str, *words: str) -> str:
-        """Its address."""
-        self.headnode("enroll", name, "--profile", "gpu", "--yes", *words)
-        return str(self.json("nodes", name)[0]["address"])
+    def address(self, name: str) -> str:
+        node = self.context.inventory.node(name)
+        assert node is not None
+        return str(node.address)
+
+    def enroll(self, name: str, **columns: str) -> str:
+        """Enrol and publish; its address."""
+        rows = sheet.expand({"name": name, "profile": "gpu", **columns}, "test")
+        made = enroll.enroll(self.context, rows)
+        assert made.problems == []
+        publishing.publish_changes(self.context)
+        return self.address(rows[0].values["name"])
+
+    def set(self, name: str, **fields: str) -> None:
+        nodes.set_fields(self.context, [name], fields)
+        publishing.publish_changes(self.context)
+
+    def tell(self, name: str, intent: Intent) -> None:
+        """What it is to do at its next boot."""
+        with self.context.inventory.change("test", "test") as change:
+            change.replace([replace(node, intent=intent) for node in change.nodes([name])])
+        publishing.publish_changes(self.context)
+
+    def retire(self, name: str) -> None:
+        nodes.retire(self.context, [name])
+        publishing.publish_changes(self.context)
+
+    def seen(self) -> dict[str, Sighting]:
+        return {sighting.mac: sighting for sighting in discovery.seen(self.context)}
 
     def up(self, wait: bool = True) -> Process:
         self.process = self.lab.start(
@@ -86,8 +114,7 @@ class Head:
         return self.process
 
     def is_ready(self) -> bool:
-        assert self.process is not None
-        return "Ready: serving" in self.process.log.read_text(errors="replace")
+        return "Ready: serving" in self.log()
 
     def pid(self, service: str) -> int:
         place = {"dnsmasq": "dnsmasq/provision", "dnsmasq-management": "dnsmasq/management", "nginx": "nginx/nginx"}
@@ -108,11 +135,13 @@ class Head:
     def alive(self, service: str) -> bool:
         return Path(f"/proc/{self.pid(service)}").exists()
 
-    def events(self, node: str, kind: str = "") -> list[dict[str, Any]]:
-        return [event for event in self.json("events", node, "--limit", "1000") if event["kind"].startswith(kind)]
+    def events(self, node: str | None, kind: str = "") -> list[Event]:
+        found = self.context.inventory.events(node, limit=5000)
+        return [event for event in found if event.kind.startswith(kind)]
 
-    def all_events(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.json("events", "--limit", "1000") if event["kind"].startswith(kind)]
+    def log(self) -> str:
+        assert self.process is not None
+        return self.process.log.read_text(errors="replace")
 
 
 @contextmanager
@@ -124,7 +153,7 @@ def head_node(lab: Lab, root: Path, site: str = SITE) -> Iterator[Head]:
         zip(wires, (f"{HEAD}/16", "10.21.255.254/16", "192.168.7.1/24"), strict=True)
     ):
         wire.attach(host, f"eth{number}", address=address)
-    wires[0].attach(nodes, "eth0")
+    wires[0].attach(nodes, "eth0", address="10.20.250.1/16")
     run(["chmod", "755", root])
     head = Head(lab, root, host, wires[0], wires[1], wires[2], nodes)
     words = ["--cluster", "demo", "--domain", "demo.lan", "--provision-interface", "eth0"]
