@@ -21,7 +21,7 @@ from headnode.paths import Paths
 from headnode.site import Network, Site
 from pxe.dhcp import MessageType, Op, Option, Packet, address_bytes, encode
 
-CONFIGS = ("dnsmasq/provision.conf", "dnsmasq/management.conf")
+CONFIGS = ("dnsmasq/provision.conf", "dnsmasq/management.conf", "dnsmasq/names.conf")
 PROVISION_HOSTS = "dnsmasq/provision.d"
 MANAGEMENT_HOSTS = "dnsmasq/management.d"
 NAMES = "dnsmasq/names.d"
@@ -31,6 +31,8 @@ LOADERS = {"ipxe": "ipxe.efi", "snponly": "snponly.efi", "shim": "shimx64.efi"}
 
 
 class Dnsmasq:
+    """Three processes at most: DHCP and TFTP for nodes, their names, and DHCP for BMCs."""
+
     name = "dnsmasq"
 
     def __init__(self, places: Paths, window: Window | None = None) -> None:
@@ -48,7 +50,8 @@ class Dnsmasq:
                     loader=LOADERS[site.boot.uefi],
                     **values,
                 )
-            )
+            ),
+            CONFIGS[2]: text(templates.render("dnsmasq/names.conf.j2", net=site.provision, **values)),
         }
         if site.management and site.management.dhcp:
             files[CONFIGS[1]] = text(templates.render("dnsmasq/management.conf.j2", net=site.management, **values))
@@ -90,7 +93,8 @@ def check_scope(name: str, config: str, *, window_open: bool = False) -> None:
             f"{name} does not hold dnsmasq to one interface (needs one 'interface=' and 'bind-interfaces')",
             hint="DHCP must never leave the provision network; restore the templates below templates/dnsmasq",
         )
-    if not window_open and "dhcp-ignore=tag:!known" not in lines:
+    answers_dhcp = any(line.startswith("dhcp-range") for line in lines)
+    if answers_dhcp and not window_open and "dhcp-ignore=tag:!known" not in lines:
         raise PublishFailed(f"{name} would answer unknown hardware (needs 'dhcp-ignore=tag:!known')")
 
 
