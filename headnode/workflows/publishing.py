@@ -1,14 +1,12 @@
 """Publish: bring the live tree in line with the site and the inventory, doing work only for what changed."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headnode.model import File, Node, Producer, State
-from headnode.publish import Workplace, differing, publish, publishers_lock, recover
+from headnode.publish import Reload, Workplace, differing, publish, publishers_lock, recover
 from headnode.workflows.context import Context
-
-Reload = Callable[[set[str]], None]
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,10 @@ class Wanted:
     def gone(self) -> list[str]:
         return [path for path in self.known if path not in self.files]
 
+    @property
+    def new_owners(self) -> dict[str, int]:
+        return {path: owner for path, owner in self.owners.items() if self.known.get(path) != owner}
+
 
 def producers(context: Context) -> list[Producer]:
     from pxe.boot import BootScripts
@@ -45,26 +47,24 @@ def producers(context: Context) -> list[Producer]:
     return [BootScripts(), Dnsmasq(context.paths.published, context.paths.logs, context.paths.runtime)]
 
 
-def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:
+def reload_nothing(touched: set[str]) -> None:
+    """No service runs, so none has to be told; 'headnode up' reads the published files when it starts."""
+
+
+def publish_changes(context: Context, *, full: bool = False, reload: Reload = reload_nothing) -> Outcome:
     """Publish every node changed since last time, or everything when the site or a template changed."""
     place = Workplace(context.paths.published)
     with publishers_lock(place):
-        recovered = recover(place)
+        recovered = recover(place, reload)
         digest = context.site_digest
         everything = full or recovered or digest != context.inventory.fact("published_inputs")
         wanted = render(context, everything=everything)
         write = differing(place.live, wanted.files)
         gone = wanted.gone
         warnings: list[str] = []
+        claim(context, wanted)
         if write or gone or recovered:
-            touched = {*write, *gone}
-            warnings = publish(
-                place,
-                write,
-                gone,
-                check=lambda staged: check(context, staged, write),
-                reload=lambda: (reload or reload_nothing)(touched),
-            )
+            warnings = publish(place, write, gone, lambda staged: check(context, staged, write), reload)
         remember(context, wanted, digest, write, gone)
     return Outcome(wanted.nodes, tuple(write), tuple(gone), tuple(warnings))
 
@@ -101,23 +101,25 @@ def check(context: Context, staged: Path, changed: Collection[str]) -> list[str]
     ]
 
 
+def claim(context: Context, wanted: Wanted) -> None:
+    """Write down whose the files are before they are live: a crash must leave no file that nobody would remove."""
+    if owners := wanted.new_owners:
+        with context.inventory.change(context.actor, context.cause) as change:
+            change.remember_published(owners, [])
+
+
 def remember(context: Context, wanted: Wanted, digest: str, write: Collection[str], gone: Collection[str]) -> None:
     """Last of all: had we died before this, the next publish would simply find the same nodes changed."""
-    owners = {path: owner for path, owner in wanted.owners.items() if wanted.known.get(path) != owner}
     same_inputs = digest == context.inventory.fact("published_inputs")
-    if not (owners or gone or write) and same_inputs and wanted.nodes == 0:
+    if not (gone or write) and same_inputs and wanted.nodes == 0:
         return
     with context.inventory.change(context.actor, context.cause) as change:
-        change.remember_published(owners, gone)
+        change.remember_published({}, gone)
         change.set_fact("published_revision", str(wanted.revision))
         change.set_fact("published_inputs", digest)
         if write or gone:
             message = f"published {len(write)} files, removed {len(gone)}, for {wanted.nodes} nodes"
             change.record("publish", message, data={"written": len(write), "removed": len(gone)})
-
-
-def reload_nothing(touched: set[str]) -> None:
-    """No service runs, so none has to be told; 'headnode up' reads the published files when it starts."""
 
 
 def preview(context: Context) -> list[tuple[str, bytes | None, bytes | None]]:
@@ -127,8 +129,8 @@ def preview(context: Context) -> list[tuple[str, bytes | None, bytes | None]]:
     changes: list[tuple[str, bytes | None, bytes | None]] = []
     for path, file in sorted(differing(place.live, wanted.files).items()):
         changes.append((path, current(place.live / path), file.content))
-    changes += [(path, current(place.live / path), None) for path in sorted(wanted.gone)]
-    return changes
+    gone = [(path, current(place.live / path), None) for path in sorted(wanted.gone)]
+    return changes + [change for change in gone if change[1] is not None]
 
 
 def current(path: Path) -> bytes | None:
