@@ -31,9 +31,13 @@ def open_engine(url: str | URL) -> Engine:
             "database.url in site.yaml is not a URL; use one such as postgresql://headnode@db.example.org/headnode"
         ) from None
     engine = sqlite_engine(found) if found.get_backend_name() == "sqlite" else postgresql_engine(found)
-    with failures_explained(engine):
-        if current_version(engine) != HEAD:
-            upgrade(engine)
+    try:
+        with failures_explained(engine):
+            if current_version(engine) != HEAD:
+                upgrade(engine)
+    except BaseException:
+        engine.dispose()
+        raise
     return engine
 
 

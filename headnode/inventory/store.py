@@ -105,7 +105,7 @@ class Inventory:
         query = select(published.c.path, published.c.node_id)
         with self._reading() as connection:
             if node_ids is None:
-                return dict(connection.execute(query).tuples().all())
+                return {row.path: row.node_id for row in connection.execute(query)}
             return {
                 path: node
                 for batch in chunks(node_ids)
