@@ -32,21 +32,27 @@ class Result:
 
 def headnode(root: Path, *args: str, stdin: bytes = b"") -> Result:
     """A command in this process, through main(): what a person would see, and the exit code."""
-    out, err = io.BytesIO(), io.BytesIO()
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace", write_through=True)
     code = 0
     with (
         mock.patch.object(sys, "argv", ["headnode", "--root", str(root), *args]),
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))),
-        mock.patch.object(sys, "stdout", io.TextIOWrapper(out, encoding="utf-8", write_through=True)),
-        mock.patch.object(sys, "stderr", io.TextIOWrapper(err, errors="backslashreplace", write_through=True)),
+        mock.patch.object(sys, "stdout", out),
+        mock.patch.object(sys, "stderr", err),
     ):
         try:
             main()
         except SystemExit as exit:
             code = int(exit.code or 0)
-    result = Result(code, out.getvalue().decode(), err.getvalue().decode())
+    result = Result(code, text_of(out), text_of(err))
     assert "internal error" not in result.err, result.err
     return result
+
+
+def text_of(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 def process(
