@@ -73,7 +73,7 @@ class Change:
         ids: dict[str, int] = {}
         for batch in chunks(node.name for node in changed):
             query = select(nodes.c.name, nodes.c.id).where(nodes.c.name.in_(batch))
-            ids.update(self._connection.execute(query).tuples().all())
+            ids.update({row.name: row.id for row in self._connection.execute(query)})
         self._insert(
             nics,
             (

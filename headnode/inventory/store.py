@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, func, select
 
 from headnode.inventory.changes import Change
-from headnode.inventory.engine import open_engine, sqlite_url
+from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
 from headnode.inventory.rows import chunks, event_from_row, load_nodes, sighting_from_row
 from headnode.inventory.tables import counters, events, facts, group_members, nics, nodes, published, seen
 from headnode.model import Event, Node, Sighting, State
@@ -16,6 +16,9 @@ from headnode.model import Event, Node, Sighting, State
 class Inventory:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        # SQLite's transactions are like that by nature.
+        snapshot = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
+        self._readers = engine.execution_options(**snapshot)
 
     @classmethod
     def open(cls, url: str | None, default: Path) -> "Inventory":
@@ -28,12 +31,17 @@ class Inventory:
     @contextmanager
     def change(self, actor: str, cause: str) -> Iterator[Change]:
         """One transaction: all of it happens, or nothing."""
-        with self._engine.connect().execution_options(writing=True) as connection, connection.begin():
+        with (
+            failures_explained(self._engine),
+            self._engine.connect().execution_options(writing=True) as connection,
+            connection.begin(),
+        ):
             yield Change(connection, actor, cause)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection, connection.begin():
+        """One moment of the inventory: a node that is enrolled meanwhile is seen whole later, never half now."""
+        with failures_explained(self._engine), self._readers.connect() as connection, connection.begin():
             yield connection
 
     def nodes(self, names: Collection[str] | None = None, *, retired: bool = False) -> list[Node]:
@@ -115,7 +123,7 @@ class Inventory:
         query = select(published.c.path, published.c.node_id)
         with self._reading() as connection:
             if node_ids is None:
-                return dict(connection.execute(query).tuples().all())
+                return {row.path: row.node_id for row in connection.execute(query)}
             return {
                 path: node
                 for batch in chunks(node_ids)
