@@ -55,6 +55,7 @@ def document(node: Node) -> dict[str, Any]:
         "mac": node.mac,
         "address": node.address,
         "bmc": node.bmc.address if node.bmc else None,
+        "bmc_mac": node.bmc.mac if node.bmc else None,
         "rack": node.rack,
         "position": node.position,
         "groups": list(node.groups),

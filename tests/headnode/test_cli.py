@@ -96,7 +96,7 @@ CODES = [
     (0, ["publish"]),
     (0, ["publish", "--full", "--dry-run"]),
     (0, ["render", "gpu0001"]),
-    (0, ["render", "dnsmasq/dnsmasq.conf"]),
+    (0, ["render", "dnsmasq/provision.conf"]),
     (0, ["site", "check"]),
     (0, ["completion", "bash"]),
     (0, ["--version"]),
@@ -140,8 +140,8 @@ def test_diff_is_one_when_there_is_something_to_publish(small: Path) -> None:
     headnode(small, "set", "gpu0002", f"mac={mac(99)}", "--yes", "--no-publish")
     done = headnode(small, "diff")
     assert done.code == 1
-    assert f"-{mac(2)},10.20.1.1,gpu0002" in done.out
-    assert f"+{mac(99)},10.20.1.1,gpu0002" in done.out
+    assert f"-{mac(2)},10.20.1.2,gpu0002" in done.out
+    assert f"+{mac(99)},10.20.1.2,gpu0002" in done.out
 
 
 def test_what_cannot_be_done_is_one(tmp_path: Path, small: Path) -> None:
@@ -262,7 +262,7 @@ def test_retire_takes_a_node_and_its_files_away(small: Path) -> None:
     assert done.code == 0
     assert "Retired gpu[0001-0002]." in done.err
     assert headnode(small, "nodes", "-o", "name").out == "gpu0003\n"
-    assert not (small / "var/lib/headnode/published/dnsmasq/hosts.d/gpu0001").exists()
+    assert not (small / "var/lib/headnode/published/dnsmasq/provision.d/gpu0001").exists()
 
 
 def at_a_terminal(root: Path, answer: bytes, *words: str) -> "subprocess.CompletedProcess[bytes]":
@@ -472,5 +472,7 @@ def _logging() -> Iterator[None]:
 def test_verbose_logs_every_program_as_json_when_nobody_is_watching(root: Path) -> None:
     done = headnode(root, "-v", "publish")
     assert done.code == 0
-    (line,) = [line for line in done.err.splitlines() if line.startswith("{")]
-    assert "dnsmasq --test" in json.loads(line)["command"]
+    logged = [json.loads(line)["command"] for line in done.err.splitlines() if line.startswith("{")]
+    assert len(logged) == 2
+    assert any("dnsmasq --test" in command for command in logged)
+    assert any("nginx -t" in command for command in logged)

@@ -20,7 +20,7 @@ from tests.support import bmc, csv_of, headnode, mac, problems_are_lines, row, r
 
 GOOD = {
     "name": "gpu01", "mac": mac(1), "bmc": bmc(1), "profile": "gpu", "rack": "r1", "position": "3",
-    "address": "10.20.9.9", "groups": "a100",
+    "address": "10.20.9.9", "groups": "a100", "bmc_mac": "52:54:00:cc:00:01",
 }  # fmt: skip
 
 BAD = {
@@ -32,6 +32,7 @@ BAD = {
     "position": ["0", "101", "-1", "top", "1.5", "1_0"],
     "address": ["10.21.0.9", "10.20.0.1", "10.20.0.0", "10.20.255.255", "10.20.255.254", "x"],
     "groups": ["-a", "a/b"],
+    "bmc_mac": ["01:00:5e:00:00:01", "00:00:00:00:00:00", "x"],
 }  # fmt: skip
 
 DOORS = ("arguments", "csv", "yaml", "json on standard input")
@@ -41,7 +42,7 @@ CASES = [(column, value) for column in COLUMNS for value in [*BAD[column], *NAST
 def through(door: str, root: Path, values: dict[str, str], *more: str) -> tuple[int, str]:
     """Enrol one node through a door; everything that was said."""
     if door == "arguments":
-        flags = [f"--{column}={value}" for column, value in values.items() if column != "name"]
+        flags = [f"--{column.replace('_', '-')}={value}" for column, value in values.items() if column != "name"]
         done = headnode(root, "enroll", *flags, *more, "--", values["name"])
     elif door == "json on standard input":
         done = headnode(root, "enroll", "--from", "-", *more, stdin=json.dumps([values]).encode())
@@ -105,9 +106,9 @@ def test_all_problems_of_all_rows_are_told_at_once(site: Site) -> None:
 
 
 def test_addresses_are_given_in_order_and_skip_what_is_taken_or_special(site: Site) -> None:
-    rows = [row_of(1), row_of(2, address="10.20.1.1"), row_of(3)]
+    rows = [row_of(1), row_of(2, address="10.20.1.2"), row_of(3)]
     made = plan(site, rows, [])
-    assert [node.address for node in made.new] == ["10.20.1.0", "10.20.1.1", "10.20.1.2"]
+    assert [node.address for node in made.new] == ["10.20.1.1", "10.20.1.2", "10.20.1.3"]
 
 
 def small(site: Site, node_range: str) -> Site:
@@ -150,13 +151,13 @@ def test_ports_on_other_networks_get_addresses_there(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("column", "value", "owner"),
-    [("mac", mac(1), "gpu01"), ("bmc", bmc(1), "gpu01"), ("address", "10.20.1.0", "gpu01")],
+    [("mac", mac(1), "gpu01"), ("bmc", bmc(1), "gpu01"), ("address", "10.20.1.1", "gpu01")],
 )
 @pytest.mark.parametrize("existing", [True, False], ids=["in the inventory", "in the same file"])
 def test_what_another_node_has_is_refused_naming_both(
     site: Site, column: str, value: str, owner: str, existing: bool
 ) -> None:
-    first = row_of(1, address="10.20.1.0")
+    first = row_of(1, address="10.20.1.1")
     second = Row("line 3", {**row_of(2).values, column: value})
     enrolled = plan(site, [first], []).new if existing else []
     made = plan(site, [second] if existing else [first, second], enrolled)
@@ -232,7 +233,7 @@ def test_what_a_retired_node_had_is_free_again(context: Context) -> None:
     enroll.enroll(context, [row_of(1)])
     nodes.retire(context, ["gpu01"])
     made = enroll.enroll(context, [row(name="other", mac=mac(1), bmc=bmc(1), profile="gpu")])
-    assert [node.address for node in made.new] == ["10.20.1.0"]
+    assert [node.address for node in made.new] == ["10.20.1.1"]
 
 
 def test_without_a_management_network_there_are_no_bmcs(site: Site) -> None:
@@ -385,7 +386,7 @@ def test_an_empty_value_takes_the_nodes_own_away(two: Context) -> None:
         ("mac=", "a node cannot be without it"),
         ("mac=ff:ff:ff:ff:ff:ff", "multicast"),
         (f"mac={mac(2)}", f"gpu01's mac cannot be '{mac(2)}'; gpu02 has it already"),
-        ("address=10.20.1.1", "gpu02 has it already"),
+        ("address=10.20.1.2", "gpu02 has it already"),
         (f"bmc={bmc(2)}", "gpu02 has it already"),
         ("address=10.99.0.1", "use an address of the provision network"),
         ("profile=none", "use one of the site's profiles"),

@@ -26,6 +26,7 @@ from headnode.workflows import enroll, nodes, publishing
 from headnode.workflows.context import Context
 from pxe.boot import BootScripts
 from pxe.dnsmasq import Dnsmasq
+from pxe.nginx import Nginx
 from tests.support import bmc, mac, row
 
 pytestmark = pytest.mark.integration
@@ -133,7 +134,7 @@ def valid(site: Site, dnsmasq: Dnsmasq, path: str, content: bytes) -> bool:
     """Whether this is, byte for byte, what some state of its node is rendered as."""
     found = re.search(rb"for node gpu(\d{4})", content)
     if not found:
-        files = {**BootScripts().site_files(site), **dnsmasq.site_files(site)}
+        files = {**BootScripts().site_files(site), **dnsmasq.site_files(site), **Nginx(dnsmasq.places).site_files(site)}
         return path in files and files[path].content == content
     number = int(found[1])
     address = re.search(rb"\b10\.20\.\d+\.\d+\b", content.split(b"\n", 1)[1]) if "dnsmasq" in path else None
@@ -148,7 +149,7 @@ def valid(site: Site, dnsmasq: Dnsmasq, path: str, content: bytes) -> bool:
 
 def read_for_ever(context: Context, result: Path, stop: Path) -> None:
     live, site = context.paths.published, context.site
-    dnsmasq = Dnsmasq(live, context.paths.logs, context.paths.runtime)
+    dnsmasq = Dnsmasq(context.paths)
     reads = 0
     seen: set[tuple[str, bytes]] = set()
     while not stop.exists():
@@ -201,7 +202,7 @@ def moment_of_death(context: Context, batch: int, code: int) -> str:
         return "after everything"
     if not names <= check_nodes(context):
         return "before it was enrolled"
-    live = [(place.live / "dnsmasq/hosts.d" / name).exists() for name in names]
+    live = [(place.live / "dnsmasq/provision.d" / name).exists() for name in names]
     if place.journal.exists():
         return "during the swap" if (place.new / "dnsmasq").exists() and place.old.exists() else "around the swap"
     return "after the swap" if all(live) else "before the swap"
