@@ -47,7 +47,7 @@ class LabSensor:
 
     @property
     def event_mask(self) -> str:
-        """Which crossings are logged: bit 9 upper critical high, 7 upper non-critical high, 2 lower critical low."""
+        """Which crossings are logged; the bits are those of sensor_set_event_support."""
         bits = {9: self.upper_critical, 7: self.upper_warning, 2: self.lower_critical}
         return "".join("1" if bits.get(bit) else "0" for bit in range(14, -1, -1))
 
@@ -55,7 +55,7 @@ class LabSensor:
     def record(self) -> bytes:
         """The full sensor data record that tells clients its name, unit and scale."""
         mask = int(self.event_mask, 2)
-        # Bit n of the mask is the n-th threshold from the right of ipmi_sim's order: both begin at the lowest.
+        # Both this mask and ipmi_sim's begin with the lowest threshold at the right.
         readable = int(self.threshold_mask, 2)
         body = struct.pack(
             "<9B3H11B5B6B5B",
@@ -160,7 +160,7 @@ class Simulator:
             )
 
     def wait_ready(self, timeout: float = 10.0) -> None:
-        """Until the last BMC answers a presence ping; one that never will is an error with the simulator's words."""
+        """Until the last BMC answers a presence ping; else an error with the simulator's own words."""
         last = self.bmcs[-1]
         deadline = time.monotonic() + timeout
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
