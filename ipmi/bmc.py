@@ -42,9 +42,7 @@ class Bmc(Protocol):
 
     async def boot_device(self) -> BootOverride: ...
 
-    async def set_boot_device(
-        self, device: BootDevice, *, persistent: bool = False, uefi: bool = False
-    ) -> None: ...
+    async def set_boot_device(self, device: BootDevice, *, persistent: bool = False, uefi: bool = False) -> None: ...
 
     async def identify(self, seconds: int) -> None:
         """Blink the locator light for so long; 0 stops it."""

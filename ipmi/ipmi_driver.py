@@ -163,9 +163,7 @@ class IpmiBmc:
         data = await self.ask(requests.GET_BOOT_FLAGS, "tell its boot device")
         return self.understood(requests.boot_flags, data, "tell its boot device")
 
-    async def set_boot_device(
-        self, device: BootDevice, *, persistent: bool = False, uefi: bool = False
-    ) -> None:
+    async def set_boot_device(self, device: BootDevice, *, persistent: bool = False, uefi: bool = False) -> None:
         what = f"boot from {device}"
         answer = await self.link.ask(requests.KEEP_BOOT_FLAGS)
         if answer.code and answer.code not in UNSUPPORTED and answer.code < 0xC0:

@@ -56,9 +56,7 @@ def addresses(network: str) -> list[str]:
     return [str(host) for host in parsed.hosts()]
 
 
-async def connect(
-    engine: Engine, host: str, credentials: Credentials, driver: BmcDriver = BmcDriver.AUTO
-) -> Bmc:
+async def connect(engine: Engine, host: str, credentials: Credentials, driver: BmcDriver = BmcDriver.AUTO) -> Bmc:
     """The BMC behind its protocol; `auto` takes IPMI where it answers (consoles need it), else Redfish."""
     if driver is not BmcDriver.REDFISH:
         bmc = IpmiBmc(await engine.link(host, credentials))

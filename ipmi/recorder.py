@@ -142,9 +142,7 @@ class ConsoleRecorder:
             self.viewers.discard(viewer)
 
     @asynccontextmanager
-    async def typing(
-        self, who: str, *, share: bool = False
-    ) -> AsyncIterator[Callable[[bytes], Awaitable[None]]]:
+    async def typing(self, who: str, *, share: bool = False) -> AsyncIterator[Callable[[bytes], Awaitable[None]]]:
         """The keyboard: one at a time, unless all who hold it agreed to share."""
         if self.writers and not (share and all(self.writers.values())):
             raise ConsoleTaken(f"{', '.join(sorted(self.writers))} is typing on the console of {self.name}")

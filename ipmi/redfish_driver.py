@@ -145,9 +145,10 @@ class RedfishBmc:
             return WrongCredentials(f"BMC {self.address} does not let '{self.credentials.user}' {what}")
         if isinstance(error, exceptions.ConnectionError):
             return Unreachable(f"BMC {self.address} cannot be reached to {what}")
-        if isinstance(
-            error, (exceptions.ResourceNotFoundError, exceptions.MissingAttributeError)
-        ) or code in (405, 501):
+        if isinstance(error, (exceptions.ResourceNotFoundError, exceptions.MissingAttributeError)) or code in (
+            405,
+            501,
+        ):
             return Unsupported(f"BMC {self.address} cannot {what}")
         if code == 503:
             return NoFreeSession(f"BMC {self.address} is too busy to {what}")
@@ -212,9 +213,7 @@ class RedfishBmc:
 
         return await self.call(look, "tell its boot device")
 
-    async def set_boot_device(
-        self, device: BootDevice, *, persistent: bool = False, uefi: bool = False
-    ) -> None:
+    async def set_boot_device(self, device: BootDevice, *, persistent: bool = False, uefi: bool = False) -> None:
         enabled = sushy.BootSourceOverrideEnabled.ONCE
         if device is BootDevice.NONE:
             enabled = sushy.BootSourceOverrideEnabled.DISABLED

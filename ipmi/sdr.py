@@ -174,6 +174,4 @@ def reading(record: SensorRecord, data: bytes) -> SensorReading:
         return SensorReading(record.name, record.value(data[0]), record.unit, Health.OK, kind, named)
     crossed = [(words, health) for bit, words, health in THRESHOLD_STATES if states & bit]
     health = crossed[0][1] if crossed else Health.OK
-    return SensorReading(
-        record.name, record.value(data[0]), record.unit, health, kind, tuple(w for w, _ in crossed)
-    )
+    return SensorReading(record.name, record.value(data[0]), record.unit, health, kind, tuple(w for w, _ in crossed))

@@ -64,9 +64,7 @@ def parse(record: bytes, sensor_names: Mapping[int, str]) -> EventEntry:
     kind = record[2]
     at = stamp(record[3:7]) if kind < 0xE0 else None
     if kind != 0x02:
-        return EventEntry(
-            str(number), at, "OEM", f"OEM record 0x{kind:02x}: {record[3:].hex(' ')}", raw=record
-        )
+        return EventEntry(str(number), at, "OEM", f"OEM record 0x{kind:02x}: {record[3:].hex(' ')}", raw=record)
     sensor_type, sensor, event = record[10], record[11], record[12]
     message, health = describe(sensor_type, event & 0x7F, record[13:16])
     source = sensor_names.get(sensor) or f"{KINDS.get(sensor_type, 'sensor')} #{sensor}"

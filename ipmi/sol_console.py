@@ -172,9 +172,7 @@ async def activate(link: Link) -> bytes:
     if answer.code == TAKEN:
         raise ConsoleTaken(f"another tool holds the console of BMC {address} and does not let go")
     if answer.code == DISABLED:
-        raise Unsupported(
-            f"serial over LAN of BMC {address} is switched off", hint="enable it in the BMC's setup"
-        )
+        raise Unsupported(f"serial over LAN of BMC {address} is switched off", hint="enable it in the BMC's setup")
     raise fault_for(answer.code, address, "open its console", ACTIVATION)
 
 

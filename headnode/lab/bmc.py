@@ -169,9 +169,7 @@ class Simulator:
                 if self.process is None or self.process.poll() is not None:
                     break
                 with contextlib.suppress(OSError):
-                    probe.sendto(
-                        b"\x06\x00\xff\x06\x00\x00\x11\xbe\x80\x00\x00\x00", (last.address, last.port)
-                    )
+                    probe.sendto(b"\x06\x00\xff\x06\x00\x00\x11\xbe\x80\x00\x00\x00", (last.address, last.port))
                     probe.recv(64)
                     return
         log = self.directory / "log"

@@ -92,9 +92,7 @@ class Engine:
         for task in self.caring:
             task.cancel()
         await asyncio.gather(self.caretaker, *self.caring, return_exceptions=True)
-        closing = [
-            asyncio.create_task(link.close()) for link in self.links.values() if link.session is not None
-        ]
+        closing = [asyncio.create_task(link.close()) for link in self.links.values() if link.session is not None]
         if closing:
             _, late = await asyncio.wait(closing, timeout=CLOSING)
             for task in late:

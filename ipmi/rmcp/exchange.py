@@ -23,9 +23,7 @@ class Patience:
 class Exchange(Generic[Answer]):
     """Timer callbacks instead of a task or wait_for: this is what a thousand BMCs cost."""
 
-    def __init__(
-        self, send: Callable[[], None], accept: Callable[[object], Answer | None], patience: Patience
-    ) -> None:
+    def __init__(self, send: Callable[[], None], accept: Callable[[object], Answer | None], patience: Patience) -> None:
         self.loop = asyncio.get_running_loop()
         self.send = send
         self.accept = accept

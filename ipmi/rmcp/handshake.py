@@ -70,11 +70,7 @@ def parse_open_session_response(payload: bytes) -> OpenSessionResponse:
         raise Malformed("an Open Session response is too short")
     chosen = (payload[16], payload[24], payload[32])
     suite = next(
-        (
-            s
-            for s in SUITES
-            if (s.authentication, s.integrity, s.confidentiality) == tuple(n & 0x3F for n in chosen)
-        ),
+        (s for s in SUITES if (s.authentication, s.integrity, s.confidentiality) == tuple(n & 0x3F for n in chosen)),
         None,
     )
     return OpenSessionResponse(tag, status, console_id, payload[8:12], suite)

@@ -256,9 +256,7 @@ class Link:
         """Forget a session that no longer answers, telling the BMC in case it still hears us."""
         session, self.session = self.session, None
         if session is not None:
-            self.send(
-                session.seal(Payload.IPMI, request_message(close_request(session), session.next_message()))
-            )
+            self.send(session.seal(Payload.IPMI, request_message(close_request(session), session.next_message())))
             if self.on_session_lost is not None:
                 self.on_session_lost()
 

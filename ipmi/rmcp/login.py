@@ -146,7 +146,5 @@ class Login:
         if status in (handshake.NO_RESOURCES, handshake.NO_RESOURCES_AT_ROLE):
             return NoFreeSession(f"BMC {self.address} has no free session")
         if status in (handshake.UNAUTHORIZED_NAME, handshake.INVALID_NAME_LENGTH):
-            return WrongCredentials(
-                f"BMC {self.address} has no user '{self.credentials.user}' for the network"
-            )
+            return WrongCredentials(f"BMC {self.address} has no user '{self.credentials.user}' for the network")
         return BadAnswer(f"BMC {self.address} ended the login with status 0x{status:02x}")
