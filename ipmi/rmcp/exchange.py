@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Answer = TypeVar("Answer")
+# Gentle: the whole conversation has three seconds, and a BMC has a queue of one.
+GROWTH = 1.3
 
 
 class Lost(Exception):
@@ -14,7 +16,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True)
 class Patience:
-    """How often a question is sent, and how long the first answer may take; each wait grows by half."""
+    """How often a question is sent, and how long the first answer may take; each wait is longer than the one before."""
 
     sends: int
     wait: float
@@ -51,7 +53,7 @@ class Exchange(Generic[Answer]):
         self.left -= 1
         self.repeated = self.timer is not None
         self.timer = self.loop.call_later(self.wait, self.fire)
-        self.wait *= 1.5
+        self.wait *= GROWTH
         self.send()
 
     def offer(self, message: object) -> bool:

@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 APP: Final = 0x06
 GET_DEVICE_ID: Final = Request(APP, 0x01)
 NODE_BUSY: Final = 0xC0
-LOGIN_WAIT: Final = 0.5
+FIRST_WAIT: Final = 0.4
 SHORTEST_WAIT: Final = 0.25
 LONGEST_WAIT: Final = 1.0
 CLOSE_WAIT: Final = 0.4
@@ -114,7 +114,7 @@ class Link:
             self.send(session.seal(Payload.IPMI, message))
 
         # What must not happen twice is repeated only when the first sending must have been lost.
-        patience = Patience(4, self.wait()) if repeatable else Patience(2, LONGEST_WAIT)
+        patience = Patience(5, self.wait()) if repeatable else Patience(2, LONGEST_WAIT)
         return await self.run(Exchange[Response](send, accept, patience))
 
     async def login(self) -> Session:
@@ -139,13 +139,11 @@ class Link:
             finally:
                 self.opening = None
 
-    async def login_step(
-        self, datagram: bytes, kind: int, accept: Callable[[bytes], Answer | None], sends: int = 2
-    ) -> Answer:
+    async def login_step(self, datagram: bytes, kind: int, accept: Callable[[bytes], Answer | None]) -> Answer:
         def accept_packet(packet: object) -> Answer | None:
             return accept(packet.payload) if isinstance(packet, Packet) and packet.kind == kind else None
 
-        patience = Patience(sends, LOGIN_WAIT)
+        patience = Patience(2, self.wait())
         return await self.run(Exchange[Answer](lambda: self.send(datagram), accept_packet, patience))
 
     async def raise_privilege(self, session: Session, role: int) -> None:
@@ -185,6 +183,8 @@ class Link:
 
     def wait(self) -> float:
         """Before repeating: long enough for this BMC's pace, short enough for a lost packet."""
+        if not self.round_trip:
+            return FIRST_WAIT
         return min(LONGEST_WAIT, max(SHORTEST_WAIT, 4 * self.round_trip))
 
     # -- datagrams ---------------------------------------------------------------------------------------
@@ -256,12 +256,12 @@ class Link:
         """Forget a session that no longer answers, telling the BMC in case it still hears us."""
         session, self.session = self.session, None
         if session is not None:
-            self.send(session.seal(Payload.IPMI, request_message(close_request(session), session.next_message())))
+            self.send(session.closing())
             if self.on_session_lost is not None:
                 self.on_session_lost()
 
     async def close_session(self, session: Session) -> None:
-        message = request_message(close_request(session), session.next_message())
+        message = request_message(session.close_request(), session.next_message())
 
         def accept(answer: object) -> Response | None:
             return answer if isinstance(answer, Response) and answer.command == 0x3C else None
@@ -285,7 +285,3 @@ class Link:
     async def keep_alive(self) -> None:
         with contextlib.suppress(BmcFault):
             await self.ask(GET_DEVICE_ID)
-
-
-def close_request(session: Session) -> Request:
-    return Request(APP, 0x3C, session.bmc_id.to_bytes(4, "little"))

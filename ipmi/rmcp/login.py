@@ -24,9 +24,7 @@ class Wire(Protocol):
 
     def send(self, datagram: bytes) -> None: ...
 
-    async def login_step(
-        self, datagram: bytes, kind: int, accept: Callable[[bytes], Answer | None], sends: int = 2
-    ) -> Answer: ...
+    async def login_step(self, datagram: bytes, kind: int, accept: Callable[[bytes], Answer | None]) -> Answer: ...
 
 
 class SuiteRejected(Exception):
@@ -58,10 +56,20 @@ class Login:
 
     async def run(self, wire: Wire) -> Session:
         opened = await self.open(wire)
-        secrets = await self.prove_bmc(wire, opened)
-        await self.prove_both(wire, secrets)
+        try:
+            secrets = await self.prove_bmc(wire, opened)
+        except Lost:
+            self.abandon(wire, opened.bmc_id)
+            raise
         keys = SessionKeys(self.suite, secrets.session_key())
-        return Session(keys, struct.unpack("<I", opened.bmc_id)[0], self.console_id)
+        session = Session(keys, struct.unpack("<I", opened.bmc_id)[0], self.console_id)
+        try:
+            await self.prove_both(wire, secrets)
+        except Lost:
+            # Perhaps only the last answer was lost and the session is open over there: close it unseen.
+            wire.send(session.closing())
+            raise
+        return session
 
     async def open(self, wire: Wire) -> handshake.OpenSessionResponse:
         payload = handshake.open_session_request(self.tag, self.console_bytes, self.suite)
@@ -108,7 +116,7 @@ class Login:
     async def prove_both(self, wire: Wire, secrets: LoginSecrets) -> None:
         payload = handshake.rakp_3(self.tag, secrets.bmc_id, secrets.console_proof())
         answer = await wire.login_step(
-            plain(Payload.RAKP_3, payload), Payload.RAKP_4, self.mine(handshake.parse_rakp_4), 1
+            plain(Payload.RAKP_3, payload), Payload.RAKP_4, self.mine(handshake.parse_rakp_4)
         )
         if answer.status in (handshake.INVALID_SESSION, handshake.INVALID_INTEGRITY_VALUE):
             # The password is proven right by now, so this is a mix-up of repeated packets: start over.

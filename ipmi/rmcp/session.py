@@ -4,7 +4,7 @@ from typing import Final
 
 from ipmi.rmcp.crypto import SessionKeys
 from ipmi.rmcp.errors import Malformed
-from ipmi.rmcp.packet import Packet, opened, sealed
+from ipmi.rmcp.packet import Packet, Payload, Request, opened, request_message, sealed
 
 # How far behind the newest a packet may arrive, as the specification's sliding window says.
 WINDOW: Final = 32
@@ -43,6 +43,13 @@ class Session:
             raise Malformed("a datagram is a replay")
         else:
             self.seen |= 1 << -ahead
+
+    def closing(self) -> bytes:
+        """The datagram that ends this session, for when nobody waits for the answer."""
+        return self.seal(Payload.IPMI, request_message(self.close_request(), self.next_message()))
+
+    def close_request(self) -> Request:
+        return Request(0x06, 0x3C, self.bmc_id.to_bytes(4, "little"))
 
     def next_message(self) -> int:
         """The 6-bit number that pairs an answer with its question."""

@@ -8,6 +8,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 from ipmi.rmcp import handshake, packet
 from ipmi.rmcp.crypto import SUITE_3, SUITE_17, LoginSecrets, SessionKeys, Suite, user_key
@@ -59,8 +60,7 @@ class FakeBmc(asyncio.DatagramProtocol):
     chance: random.Random = field(default_factory=lambda: random.Random(7))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self.transport = transport
+        self.transport = cast(asyncio.DatagramTransport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         return
@@ -149,9 +149,9 @@ class FakeBmc(asyncio.DatagramProtocol):
 
     def rakp_4(self, payload: bytes) -> bytes | None:
         tag, half = payload[0], self.sessions.get(payload[4:8])
-        if half is None or half.secrets is None or half.keys is not None:
+        if half is None or half.keys is not None:
             return bytes((tag, handshake.INVALID_SESSION, 0, 0)) + bytes(4)
-        if payload[1]:
+        if payload[1] or half.secrets is None:
             del self.sessions[half.bmc_id]
             return None
         if not hmac.compare_digest(half.secrets.console_proof(), payload[8:]):
