@@ -58,23 +58,26 @@ def addresses(network: str) -> list[str]:
 
 async def connect(engine: Engine, host: str, credentials: Credentials, driver: BmcDriver = BmcDriver.AUTO) -> Bmc:
     """The BMC behind its protocol; `auto` takes IPMI where it answers (consoles need it), else Redfish."""
-    if driver is not BmcDriver.REDFISH:
-        bmc = IpmiBmc(await engine.link(host, credentials))
-        if driver is BmcDriver.IPMI:
-            return bmc
-        try:
-            await bmc.power()
-        except Unreachable:
-            await bmc.close()
-        except BmcFault:
-            return bmc  # it speaks IPMI; what is wrong will be said by whoever asks it something
-        else:
-            return bmc
-    if driver is BmcDriver.AUTO and not await listens(host, HTTPS):
-        raise Unreachable(f"BMC {host} answers neither IPMI nor Redfish")
-    from ipmi.redfish_driver import (
-        RedfishBmc,
-    )  # here: sushy takes long to import, and most sites never need it
+    if driver is BmcDriver.REDFISH:
+        return redfish(host, credentials)
+    bmc = IpmiBmc(await engine.link(host, credentials))
+    if driver is BmcDriver.IPMI:
+        return bmc
+    try:
+        await bmc.power()
+    except Unreachable as silence:
+        if not await listens(host, HTTPS):
+            # The link stays, and with it the back-off: asking again soon is answered at once.
+            raise Unreachable(f"{silence.message}, and no Redfish", hint=silence.hint) from silence
+        await bmc.close()
+        return redfish(host, credentials)
+    except BmcFault:
+        return bmc  # it speaks IPMI; what is wrong will be said by whoever asks it something
+    return bmc
+
+
+def redfish(host: str, credentials: Credentials) -> Bmc:
+    from ipmi.redfish_driver import RedfishBmc  # here: sushy takes long to import, and most sites never need it
 
     return RedfishBmc(f"https://{host}", credentials)
 
