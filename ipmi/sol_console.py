@@ -121,7 +121,7 @@ class SolConsole:
             mine = isinstance(answer, sol.SolPacket) and answer.acknowledged == number
             return answer if mine and isinstance(answer, sol.SolPacket) else None
 
-        self.exchange = Exchange[sol.SolPacket](lambda: self.send(packet), accept, patience)
+        self.exchange = Exchange[sol.SolPacket](self.link.engine.clock, lambda: self.send(packet), accept, patience)
         try:
             answer = await self.exchange.run()
         except Lost:

@@ -3,6 +3,7 @@
 import hmac
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -60,6 +61,7 @@ class LoginSecrets:
         """What RAKP 3 carries: so do we."""
         return hmac.digest(self.user_key, self.bmc_random + self.console_id + self.who, self.suite.digest)
 
+    @cached_property
     def session_key(self) -> bytes:
         said = self.console_random + self.bmc_random + self.who
         return hmac.digest(self.bmc_key or self.user_key, said, self.suite.digest)
@@ -67,16 +69,24 @@ class LoginSecrets:
     def session_proof(self) -> bytes:
         """What RAKP 4 must carry: both sides hold the same session key."""
         said = self.console_random + self.bmc_id + self.bmc_guid
-        return hmac.digest(self.session_key(), said, self.suite.digest)[: self.suite.code_length]
+        return hmac.digest(self.session_key, said, self.suite.digest)[: self.suite.code_length]
 
 
 class SessionKeys:
-    """Signs and encrypts for one session; the AES key schedule is made once, because it is the slow part."""
+    """Signs and encrypts for one session.
+
+    Setting AES up costs more than using it, so each direction keeps one CBC chain for the whole session. A message
+    starts with a block of random bytes put through the chain: what comes out is the message's unpredictable
+    initialisation vector, and what follows is chained to it. Reading, the first block only aligns the chain.
+    """
 
     def __init__(self, suite: Suite, session_key: bytes) -> None:
         self.suite = suite
         self.integrity_key = hmac.digest(session_key, b"\x01" * 20, suite.digest)
-        self.cipher_key = algorithms.AES(hmac.digest(session_key, b"\x02" * 20, suite.digest)[:BLOCK])
+        key = algorithms.AES(hmac.digest(session_key, b"\x02" * 20, suite.digest)[:BLOCK])
+        chain = Cipher(key, modes.CBC(os.urandom(BLOCK)))
+        self.encryptor = chain.encryptor()
+        self.decryptor = chain.decryptor()
 
     def sign(self, data: bytes) -> bytes:
         return hmac.digest(self.integrity_key, data, self.suite.digest)[: self.suite.code_length]
@@ -85,16 +95,13 @@ class SessionKeys:
         return hmac.compare_digest(self.sign(data), code)
 
     def encrypt(self, payload: bytes) -> bytes:
-        initial = os.urandom(BLOCK)
         pad = -(len(payload) + 1) % BLOCK
-        encryptor = Cipher(self.cipher_key, modes.CBC(initial)).encryptor()
-        return initial + encryptor.update(payload + PADDING[:pad] + bytes((pad,)))
+        return self.encryptor.update(os.urandom(BLOCK) + payload + PADDING[:pad] + bytes((pad,)))
 
     def decrypt(self, data: bytes) -> bytes:
         if len(data) < 2 * BLOCK or len(data) % BLOCK:
             raise Malformed("an encrypted payload is not made of whole blocks")
-        decryptor = Cipher(self.cipher_key, modes.CBC(data[:BLOCK])).decryptor()
-        plain = decryptor.update(data[BLOCK:])
+        plain = self.decryptor.update(data)[BLOCK:]
         pad = plain[-1]
         if pad >= BLOCK or plain[-1 - pad : -1] != PADDING[:pad]:
             raise Malformed("an encrypted payload has wrong padding")

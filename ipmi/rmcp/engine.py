@@ -9,6 +9,7 @@ from typing import Final, Self
 from ipmi.faults import Unreachable
 from ipmi.readings import Credentials
 from ipmi.rmcp.crypto import SUITES, Suite
+from ipmi.rmcp.exchange import Clock
 from ipmi.rmcp.link import Link
 from ipmi.rmcp.socket import Address, BmcSocket
 
@@ -23,6 +24,7 @@ class Engine:
 
     def __init__(self, local_address: str, *, window: int = 256, deadline: float = 3.0) -> None:
         self.socket = BmcSocket(local_address)
+        self.clock = Clock()
         self.window = asyncio.Semaphore(window)
         self.deadline = deadline
         self.links: dict[Address, Link] = {}
@@ -97,6 +99,7 @@ class Engine:
             _, late = await asyncio.wait(closing, timeout=CLOSING)
             for task in late:
                 task.cancel()
+        self.clock.stop()
         self.socket.close()
 
     async def __aenter__(self) -> Self:

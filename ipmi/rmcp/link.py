@@ -115,7 +115,7 @@ class Link:
 
         # What must not happen twice is repeated only when the first sending must have been lost.
         patience = Patience(5, self.wait()) if repeatable else Patience(2, LONGEST_WAIT)
-        return await self.run(Exchange[Response](send, accept, patience))
+        return await self.run(Exchange[Response](self.engine.clock, send, accept, patience))
 
     async def login(self) -> Session:
         attempt = 0
@@ -144,7 +144,7 @@ class Link:
             return accept(packet.payload) if isinstance(packet, Packet) and packet.kind == kind else None
 
         patience = Patience(2, self.wait())
-        return await self.run(Exchange[Answer](lambda: self.send(datagram), accept_packet, patience))
+        return await self.run(Exchange[Answer](self.engine.clock, lambda: self.send(datagram), accept_packet, patience))
 
     async def raise_privilege(self, session: Session, role: int) -> None:
         answer = await self.command(session, Request(APP, 0x3B, bytes((role,))), True)
@@ -270,7 +270,7 @@ class Link:
             self.send(session.seal(Payload.IPMI, message))
 
         with contextlib.suppress(Lost):
-            await self.run(Exchange[object](send, accept, Patience(2, CLOSE_WAIT)))
+            await self.run(Exchange[object](self.engine.clock, send, accept, Patience(2, CLOSE_WAIT)))
 
     async def close(self) -> None:
         """Log out; what cannot be said is left to the BMC's own timeout."""

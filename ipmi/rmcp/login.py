@@ -61,7 +61,7 @@ class Login:
         except Lost:
             self.abandon(wire, opened.bmc_id)
             raise
-        keys = SessionKeys(self.suite, secrets.session_key())
+        keys = SessionKeys(self.suite, secrets.session_key)
         session = Session(keys, struct.unpack("<I", opened.bmc_id)[0], self.console_id)
         try:
             await self.prove_both(wire, secrets)

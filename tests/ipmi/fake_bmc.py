@@ -157,7 +157,7 @@ class FakeBmc(asyncio.DatagramProtocol):
         if not hmac.compare_digest(half.secrets.console_proof(), payload[8:]):
             del self.sessions[half.bmc_id]
             return bytes((tag, handshake.INVALID_INTEGRITY_VALUE, 0, 0)) + half.console_id
-        half.keys = SessionKeys(half.suite, half.secrets.session_key())
+        half.keys = SessionKeys(half.suite, half.secrets.session_key)
         proof = bytes(half.suite.code_length) if self.faults.wrong_session_proof else half.secrets.session_proof()
         return bytes((tag, 0, 0, 0)) + half.console_id + proof
 

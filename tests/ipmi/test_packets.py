@@ -124,7 +124,7 @@ def test_a_recorded_conversation_of_other_peoples_programs_verifies() -> None:
     third = by_kind[Payload.RAKP_3]
     assert third == handshake.rakp_3(third[0], opened.bmc_id, secrets.console_proof())
     assert handshake.parse_rakp_4(by_kind[Payload.RAKP_4]).proof == secrets.session_proof()
-    session = SessionKeys(SUITE_3, secrets.session_key())
+    session = SessionKeys(SUITE_3, secrets.session_key)
     plain = [packet.opened(session, parsed) for parsed in packets if parsed.kind == Payload.IPMI]
     asked = [packet.parse_request(message)[0] for message in plain[::2]]
     said = [packet.parse_response(message) for message in plain[1::2]]
