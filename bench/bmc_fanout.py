@@ -27,7 +27,7 @@ from ipmi.rmcp.engine import Engine
 PASSWORD = "bench-only"
 ROUNDS = 9
 PYGHMI = """
-import sys
+import os, sys
 from pyghmi.ipmi import command
 hosts = sys.stdin.read().split()
 done = {}
@@ -37,11 +37,12 @@ def logged_in(result, bmc):
     if 'error' in result:
         done[bmc.bmc] = 'failed'
     else:
-        bmc.ipmi_session.raw_command(netfn=0, command=1, callback=ready, callback_args=(bmc.bmc,))
+        bmc.ipmi_session.raw_command(netfn=0, command=1, callback=lambda said: ready(said, bmc.bmc))
 bmcs = [command.Command(host, b'admin', b'bench-only', onlogon=logged_in, keepalive=False) for host in hosts]
 while len(done) < len(hosts):
     command.session.Session.wait_for_rsp(timeout=1)
-print(sum(value != 'failed' for value in done.values()))
+print(sum(value != 'failed' for value in done.values()), flush=True)
+os._exit(0)  # its own logging out at exit waits for a minute
 """
 
 

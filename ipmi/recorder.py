@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final
 
+import structlog
+
+from headnode.errors import HeadnodeError
 from ipmi.bmc import Console
 from ipmi.faults import BmcFault, ConsoleTaken, TimedOut
 from ipmi.phases import Phase, PhaseRecogniser
@@ -72,19 +75,23 @@ class ConsoleRecorder:
         while True:
             try:
                 self.console = await self.connect()
-            except BmcFault as fault:
-                self.deaf(fault.message)
-            else:
-                self.backoff.succeeded()
-                self.hearing()
                 await self.listen(self.console)
-                self.deaf("the console was closed by the BMC or its session was lost")
+                why = "the console was closed by the BMC or its session was lost"
+            except HeadnodeError as fault:
+                why = fault.message
+            except OSError as error:
+                why = str(error)
+                structlog.get_logger("ipmi.recorder").error("recording failed", node=self.name, why=why)
+            with contextlib.suppress(OSError):
+                self.deaf(why)
             self.backoff.failed(loop.time(), random.random())  # noqa: S311 - jitter, not a secret
             await asyncio.sleep(self.backoff.remaining(loop.time()))
 
     async def listen(self, console: Console) -> None:
         alive = asyncio.create_task(self.show_life())
         try:
+            self.hearing()
+            self.backoff.succeeded()
             while data := await console.read():
                 self.heard(data)
         finally:
@@ -115,9 +122,9 @@ class ConsoleRecorder:
         if self.deaf_since is None:
             self.recording.touch()
             return
-        start, self.deaf_since = self.deaf_since, None
-        words = f"deaf from {stamp(start)} to {stamp(self.recording.clock())}: {self.why_deaf}"
+        words = f"deaf from {stamp(self.deaf_since)} to {stamp(self.recording.clock())}: {self.why_deaf}"
         self.publish(Kind.HEARING, words.encode())
+        self.deaf_since = None
 
     def publish(self, kind: Kind, data: bytes) -> None:
         record = self.recording.write(kind, data)

@@ -82,7 +82,14 @@ class Recording:
             os.write(self.index, INDEX.pack(round(record.at * 1e6), self.size))
             self.indexed = self.size
         # One write call: a crash of this process leaves whole records or one cut short, never mixed ones.
-        os.write(self.descriptor, encoded)
+        try:
+            written = os.write(self.descriptor, encoded)
+        except OSError:
+            written = 0
+        if written < len(encoded):
+            # A full disk: nothing may follow the torn record, so the next one starts a new segment.
+            self.close()
+            raise OSError(f"the console recording {self.path} cannot be written: is the disk full?")
         self.size += len(encoded)
         return record
 

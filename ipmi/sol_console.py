@@ -45,6 +45,8 @@ class SolConsole:
     @classmethod
     async def open(cls, link: Link) -> "SolConsole":
         """Takes the console from whoever holds it: mostly our own past, which ended without a word."""
+        if link.on_session_lost is not None:
+            link.on_session_lost()  # a console of this very link: its reader must learn that it is over
         data = await activate(link)
         session = link.session
         if session is None:

@@ -93,6 +93,8 @@ class LabBmc:
     chassis_command: str = ""
     # A TCP port of 127.0.0.1 where the machine's serial line is listening.
     serial_port: int = 0
+    # ipmi_sim can keep past output, but then never pauses the serial line and drops what a full buffer cannot hold.
+    history: int = 0
     # Where QEMU's ipmi-bmc-extern finds this BMC, so that the node itself sees it.
     in_band_port: int = 0
     sensors: tuple[LabSensor, ...] = SENSORS

@@ -256,6 +256,33 @@ class TestRecorder:
 
         asyncio.run(run())
 
+    def test_a_full_disk_is_a_gap_and_not_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = os.write
+        full = True
+
+        def write(descriptor: int, data: bytes) -> int:
+            return real(descriptor, data[: len(data) // 2]) if full else real(descriptor, data)
+
+        async def run() -> None:
+            nonlocal full
+            first, second = FakeConsole(), FakeConsole()
+            recorder = self.recorder(tmp_path, [first, *[second] * 20])
+            recorder.recording.write(Kind.DATA, b"before")
+            monkeypatch.setattr("ipmi.recording.os.write", write)
+            recorder.start()
+            first.output.put_nowait(b"lost")
+            second.output.put_nowait(b"kept")
+            await asyncio.sleep(0.01)
+            full = False
+            await asyncio.sleep(0.2)
+            await recorder.stop()
+
+        asyncio.run(run())
+        records = list(recording.read(tmp_path))
+        assert records[0].data == b"before"
+        assert records[-1].data == b"kept"
+        assert any(record.kind is Kind.HEARING for record in records)
+
     def test_phases_become_events(self, tmp_path: Path) -> None:
         seen: list[Phase] = []
 
