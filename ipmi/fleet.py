@@ -9,11 +9,11 @@ from typing import Generic, Self, TypeVar
 from headnode.errors import NotFound
 from headnode.model import BmcDriver
 from ipmi import probe
-from ipmi.bmc import Bmc
+from ipmi.bmc import Bmc, Console
 from ipmi.faults import BmcFault
 from ipmi.ipmi_driver import IpmiBmc
 from ipmi.readings import Credentials, PowerAction, PowerState
-from ipmi.rmcp.engine import Engine
+from ipmi.rmcp.engine import IPMI_PORT, Engine
 from ipmi.stagger import Start
 
 Fact = TypeVar("Fact")
@@ -27,6 +27,7 @@ class Target:
     address: str
     credentials: Credentials
     driver: BmcDriver = BmcDriver.AUTO
+    port: int = IPMI_PORT
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,17 @@ class Fleet:
             async with self.opening.setdefault(name, asyncio.Lock()):
                 if name not in self.bmcs:
                     self.bmcs[name] = await probe.connect(
-                        self.engine, target.address, target.credentials, target.driver
+                        self.engine, target.address, target.credentials, target.driver, port=target.port
                     )
         return self.bmcs[name]
+
+    async def open_console(self, name: str) -> Console:
+        """Over IPMI also when Redfish does the rest: Redfish has no serial console."""
+        bmc = await self.bmc(name)
+        if not isinstance(bmc, IpmiBmc):
+            target = self.targets[name]
+            bmc = IpmiBmc(await self.engine.link(target.address, target.credentials, port=target.port))
+        return await bmc.open_console()
 
     # -- asking many -------------------------------------------------------------------------------------
 

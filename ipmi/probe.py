@@ -56,11 +56,18 @@ def addresses(network: str) -> list[str]:
     return [str(host) for host in parsed.hosts()]
 
 
-async def connect(engine: Engine, host: str, credentials: Credentials, driver: BmcDriver = BmcDriver.AUTO) -> Bmc:
+async def connect(
+    engine: Engine,
+    host: str,
+    credentials: Credentials,
+    driver: BmcDriver = BmcDriver.AUTO,
+    *,
+    port: int = IPMI_PORT,
+) -> Bmc:
     """The BMC behind its protocol; `auto` takes IPMI where it answers (consoles need it), else Redfish."""
     if driver is BmcDriver.REDFISH:
         return redfish(host, credentials)
-    bmc = IpmiBmc(await engine.link(host, credentials))
+    bmc = IpmiBmc(await engine.link(host, credentials, port=port))
     if driver is BmcDriver.IPMI:
         return bmc
     try:

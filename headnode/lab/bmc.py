@@ -221,10 +221,7 @@ def simulators(bmcs: Sequence[LabBmc], directory: Path) -> list[Simulator]:
     return [
         Simulator(
             f"bmcs{number}",
-            [
-                replace(bmc, mc=FIRST_MC + 2 * index if len(group) <= 60 else FIRST_MC + index)
-                for index, bmc in enumerate(group)
-            ],
+            [replace(bmc, mc=FIRST_MC + index) for index, bmc in enumerate(group)],
             directory / f"bmcs{number}",
         )
         for number, group in enumerate(groups)

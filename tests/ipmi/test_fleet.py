@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -70,15 +71,14 @@ class TestPlan:
 def in_fleet(bmcs: dict[str, FakeBmc], story: Callable[[Fleet], Awaitable[None]]) -> None:
     async def run() -> None:
         async with AsyncExitStack() as stack, Fleet("127.0.0.1", deadline=0.5) as fleet:
-            for number, (name, bmc) in enumerate(bmcs.items(), 1):
-                await stack.enter_async_context(serving(bmc, f"127.42.0.{number}", 623))
-                fleet.add(Target(name, f"127.42.0.{number}", ADMIN, BmcDriver.IPMI))
+            for name, bmc in bmcs.items():
+                port = await stack.enter_async_context(serving(bmc))
+                fleet.add(Target(name, "127.0.0.1", ADMIN, BmcDriver.IPMI, port))
             await story(fleet)
 
     asyncio.run(run())
 
 
-@pytest.mark.root
 class TestFleet:
     def test_each_node_has_its_outcome(self) -> None:
         async def story(fleet: Fleet) -> None:
@@ -125,6 +125,20 @@ class TestFleet:
 
         in_fleet(bmcs, story)
 
+    def test_auto_finds_ipmi_and_says_when_there_is_nothing(self) -> None:
+        async def story(fleet: Fleet) -> None:
+            fleet.add(replace(fleet.targets["a"], driver=BmcDriver.AUTO))
+            fleet.add(Target("gone", "127.42.9.9", ADMIN))
+            said = await fleet.power_status(["a", "gone"])
+            assert said["a"].status == "off"
+            assert said["gone"].fault is not None
+            assert said["gone"].fault.message.endswith("and no Redfish")
+            begun = time.monotonic()
+            assert (await fleet.power_status(["gone"]))["gone"].status == "unreachable"
+            assert time.monotonic() - begun < 0.3, "a silent BMC is not asked again at once"
+
+        in_fleet({"a": FakeBmc()}, story)
+
     def test_a_node_without_bmc(self) -> None:
         async def story(fleet: Fleet) -> None:
             with pytest.raises(NotFound, match="node 'x' has no BMC"):
@@ -137,7 +151,7 @@ class TestFleet:
 
         async def story(fleet: Fleet) -> None:
             assert (await fleet.power_status(["a"]))["a"].status == "wrong credentials"
-            fleet.add(Target("a", "127.42.0.1", Credentials("admin", "new"), BmcDriver.IPMI))
+            fleet.add(replace(fleet.targets["a"], credentials=Credentials("admin", "new")))
             assert (await fleet.power_status(["a"]))["a"].status == "off"
             await fleet.remove("a")
             assert not bmc.sessions
