@@ -72,11 +72,11 @@ class Fleet:
 
     # -- who is in it ------------------------------------------------------------------------------------
 
-    def add(self, target: Target) -> None:
-        """Also for a changed address or password: the next question uses it."""
+    async def add(self, target: Target) -> None:
+        """Also for a changed address or password: the old session is ended, the next question uses the new."""
         if self.targets.get(target.name) != target:
+            await self.remove(target.name)
             self.targets[target.name] = target
-            self.bmcs.pop(target.name, None)
 
     async def remove(self, name: str) -> None:
         self.targets.pop(name, None)

@@ -7,7 +7,7 @@ from ipmi.readings import BootDevice, BootOverride, PowerAction, PowerState
 from ipmi.rmcp.errors import Malformed
 from ipmi.rmcp.packet import Request
 
-CHASSIS, SENSOR, APP, STORAGE, TRANSPORT = 0x00, 0x04, 0x06, 0x0A, 0x0C
+CHASSIS, SENSOR, APP, STORAGE = 0x00, 0x04, 0x06, 0x0A
 
 GET_DEVICE_ID: Final = Request(APP, 0x01)
 GET_SYSTEM_GUID: Final = Request(APP, 0x37)

@@ -10,9 +10,7 @@ from typing import Final
 from ipmi.rmcp.errors import Malformed
 
 NACK: Final = 0x40
-UNAVAILABLE: Final = 0x20
 DEACTIVATED: Final = 0x10
-BREAK: Final = 0x10
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import templates
 from headnode import run
-from headnode.errors import HeadnodeError
+from headnode.errors import HeadnodeError, InvalidInput
 
 # IPMI's numbers for what a sensor measures, and in which unit.
 TEMPERATURE, FAN, WATTS = 0x01, 0x04, 0x0B
@@ -82,7 +82,11 @@ SENSORS = (
 
 @dataclass(frozen=True)
 class LabBmc:
-    """One BMC. Without a chassis command its power is only a state inside the simulator (for scale tests)."""
+    """One BMC. Without a chassis command its power is only a state inside the simulator: enough for asking many.
+
+    It can be switched on then, but off only in the first BMC of a process: ipmi_sim never notices that the
+    others' `startcmd` has ended.
+    """
 
     name: str
     address: str
@@ -99,6 +103,12 @@ class LabBmc:
     in_band_port: int = 0
     sensors: tuple[LabSensor, ...] = SENSORS
     serial_number: str = ""
+
+    def __post_init__(self) -> None:
+        # ipmi_sim's configuration has no way to quote a quote.
+        for value in (self.name, self.user, self.password, self.chassis_command):
+            if '"' in value or not value.isprintable():
+                raise InvalidInput(f"the lab BMC {self.name} has a quote or control character in its settings")
 
     @property
     def guid(self) -> str:

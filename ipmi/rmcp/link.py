@@ -58,7 +58,6 @@ class Link:
         self.last_asked = 0.0
         self.heard = 0
         self.late = 0.0
-        self.users = 0
         # Serial over LAN rides on the same session: a cheap BMC has few.
         self.on_sol: Callable[[bytes], None] | None = None
         self.on_session_lost: Callable[[], None] | None = None

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from headnode.lab.chassis import FakeChassis
+from headnode.lab.bmc import LabBmc, simulators
+from headnode.lab.chassis import ChassisService, FakeChassis
 from ipmi.faults import WrongCredentials
+from ipmi.fleet import Fleet, Target
 from ipmi.ipmi_driver import IpmiBmc
 from ipmi.readings import BootDevice, Credentials, Health, PowerAction, PowerState
 from ipmi.recorder import ConsoleRecorder
@@ -82,6 +84,35 @@ def test_power_and_boot_device_are_what_ipmitool_and_the_machine_say(tmp_path: P
 
     with simulated(tmp_path, machine):
         asyncio.run(run())
+
+
+def test_a_fleet_in_one_simulator(tmp_path: Path) -> None:
+    machines = {f"n{n}": FakeChassis() for n in range(1, 9)}
+
+    async def run() -> None:
+        async with Fleet("127.0.0.1") as fleet:
+            for bmc in bmcs:
+                await fleet.add(Target(bmc.name, bmc.address, Credentials("admin", PASSWORD)))
+            names = list(machines)
+            assert {o.status for o in (await fleet.power_status(names)).values()} == {"off"}
+            assert {o.status async for o in fleet.power(names[:4], PowerAction.ON)} == {"on"}
+            said = await fleet.power_status(names)
+            assert [said[name].status for name in names] == ["on"] * 4 + ["off"] * 4
+            assert [machine.on for machine in machines.values()] == [True] * 4 + [False] * 4
+            assert {o.status async for o in fleet.power(names, PowerAction.OFF)} == {"off"}
+
+    with ChassisService(tmp_path / "sock", machines) as service:
+        bmcs = [
+            LabBmc(name, f"127.40.3.{n}", PASSWORD, sensors=(), chassis_command=service.command(name))
+            for n, name in enumerate(machines, 1)
+        ]
+        [simulator] = simulators(bmcs, tmp_path)
+        simulator.start()
+        try:
+            simulator.wait_ready()
+            asyncio.run(run())
+        finally:
+            simulator.stop()
 
 
 def test_sensors_and_events_are_what_ipmitool_says(tmp_path: Path) -> None:

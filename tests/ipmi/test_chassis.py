@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from headnode.errors import InvalidInput
 from headnode.lab import chassis_client
 from headnode.lab.bmc import LabBmc, emulation, lan_conf, simulators
 from headnode.lab.chassis import ChassisService, FakeChassis, answer
@@ -47,3 +48,9 @@ def test_many_bmcs_share_few_processes(tmp_path: Path) -> None:
     made = simulators([LabBmc(f"n{i}", f"127.0.4.{i % 250}", "pw") for i in range(250)], tmp_path)
     assert [len(simulator.bmcs) for simulator in made] == [100, 100, 50]
     assert all(len({bmc.mc for bmc in simulator.bmcs}) == len(simulator.bmcs) for simulator in made)
+
+
+def test_no_setting_can_break_out_of_the_configuration() -> None:
+    for password in ('a"b', "a\nuser 3"):
+        with pytest.raises(InvalidInput, match="quote or control character"):
+            LabBmc("n1", "127.0.3.1", password)

@@ -73,7 +73,7 @@ def in_fleet(bmcs: dict[str, FakeBmc], story: Callable[[Fleet], Awaitable[None]]
         async with AsyncExitStack() as stack, Fleet("127.0.0.1", deadline=0.5) as fleet:
             for name, bmc in bmcs.items():
                 port = await stack.enter_async_context(serving(bmc))
-                fleet.add(Target(name, "127.0.0.1", ADMIN, BmcDriver.IPMI, port))
+                await fleet.add(Target(name, "127.0.0.1", ADMIN, BmcDriver.IPMI, port))
             await story(fleet)
 
     asyncio.run(run())
@@ -82,7 +82,7 @@ def in_fleet(bmcs: dict[str, FakeBmc], story: Callable[[Fleet], Awaitable[None]]
 class TestFleet:
     def test_each_node_has_its_outcome(self) -> None:
         async def story(fleet: Fleet) -> None:
-            fleet.add(Target("gone", "127.42.9.9", ADMIN, BmcDriver.IPMI))
+            await fleet.add(Target("gone", "127.42.9.9", ADMIN, BmcDriver.IPMI))
             said = await fleet.power_status(["a", "b", "c", "gone"])
             assert {name: outcome.status for name, outcome in said.items()} == {
                 "a": "on",
@@ -127,8 +127,8 @@ class TestFleet:
 
     def test_auto_finds_ipmi_and_says_when_there_is_nothing(self) -> None:
         async def story(fleet: Fleet) -> None:
-            fleet.add(replace(fleet.targets["a"], driver=BmcDriver.AUTO))
-            fleet.add(Target("gone", "127.42.9.9", ADMIN))
+            await fleet.add(replace(fleet.targets["a"], driver=BmcDriver.AUTO))
+            await fleet.add(Target("gone", "127.42.9.9", ADMIN))
             said = await fleet.power_status(["a", "gone"])
             assert said["a"].status == "off"
             assert said["gone"].fault is not None
@@ -151,7 +151,7 @@ class TestFleet:
 
         async def story(fleet: Fleet) -> None:
             assert (await fleet.power_status(["a"]))["a"].status == "wrong credentials"
-            fleet.add(replace(fleet.targets["a"], credentials=Credentials("admin", "new")))
+            await fleet.add(replace(fleet.targets["a"], credentials=Credentials("admin", "new")))
             assert (await fleet.power_status(["a"]))["a"].status == "off"
             await fleet.remove("a")
             assert not bmc.sessions
