@@ -4,6 +4,7 @@ The menu is generated because `update-grub` in an emulated machine takes a minut
 kernel when it runs, so a kernel upgraded later is started too.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from images.layouts import Resolved
 from images.owner import Owner
 from images.steps import TARGET, Step, chroot, run
 
+# What the kernel calls a serial console, such as ttyS1,115200n8.
+SERIAL = re.compile(r"ttyS(?P<unit>[0-9]+)(,(?P<speed>[0-9]+).*)?", re.ASCII)
 EFI_TARGETS = {"x86_64": "x86_64-efi", "aarch64": "arm64-efi"}
 
 
@@ -88,8 +91,7 @@ def kernel_line(layout: Layout, owner: Owner, settings: Mapping[str, Any]) -> st
 
 def grub_menu(layout: Layout, owner: Owner, settings: Mapping[str, Any]) -> str:
     boot = boot_volume(layout)
-    serial = str(settings.get("console") or "")
-    unit, _, speed = serial.removeprefix("ttyS").partition(",")
+    serial = SERIAL.fullmatch(str(settings.get("console") or ""))
     return templates.render(
         "overlay/grub.cfg.j2",
         made_from=f"node {owner.node}",
@@ -97,5 +99,5 @@ def grub_menu(layout: Layout, owner: Owner, settings: Mapping[str, Any]) -> str:
         fs_uuid=owner.id("fs", boot.name),
         prefix="" if boot.mount == "/boot" else "/boot",
         arguments=kernel_line(layout, owner, settings),
-        serial={"unit": unit, "speed": speed.rstrip("n8") or "115200"} if serial.startswith("ttyS") else None,
+        serial={"unit": serial["unit"], "speed": serial["speed"] or "115200"} if serial else None,
     )

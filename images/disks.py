@@ -135,7 +135,6 @@ def fits(match: DiskMatch, found: Disk) -> bool:
 
 def assign(layout: str, matches: Mapping[str, DiskMatch], found: Sequence[Disk]) -> dict[str, Disk]:
     """The one disk that each name means; where none or several fit, nothing is guessed."""
-    refuse_twins(found)
     assigned: dict[str, Disk] = {}
     for name, match in matches.items():
         if name in assigned:
@@ -148,18 +147,16 @@ def assign(layout: str, matches: Mapping[str, DiskMatch], found: Sequence[Disk])
         fitting.sort(key=lambda disk: (disk.by_path, disk.serial, disk.device))
         assigned.update(zip(alike, fitting, strict=True))
     refuse_shared(layout, assigned)
+    refuse_twins(list(assigned.values()), found)
     return assigned
 
 
-def refuse_twins(found: Sequence[Disk]) -> None:
+def refuse_twins(used: Sequence[Disk], found: Sequence[Disk]) -> None:
     """Two disks with one serial number are one disk on two paths, or a firmware's lie; either way it names neither."""
-    seen: dict[str, Disk] = {}
-    for disk in found:
-        other = seen.get(disk.serial) if disk.usable and disk.serial else None
-        if other:
-            raise LayoutRefused(f"the disks {other} and {disk} have the same serial number, so neither is certain")
-        if disk.usable:
-            seen[disk.serial] = disk
+    for disk in used:
+        for other in found:
+            if disk.serial and disk.serial == other.serial and disk.device != other.device:
+                raise LayoutRefused(f"the disks {disk} and {other} have the same serial number, so neither is certain")
 
 
 def refuse_shared(layout: str, assigned: Mapping[str, Disk]) -> None:

@@ -82,7 +82,8 @@ def listed(found: Mapping[str, int]) -> str:
 
 
 def exact(size: int) -> str:
-    return sizes.shown(size)
+    """In whole MiB, because a rounded 20 GiB that does not fit into 20 GiB explains nothing."""
+    return f"{size // MIB} MiB"
 
 
 def arrange(home: str, disk: Disk, volumes: Sequence[Volume], kept: Mapping[str, Held]) -> dict[str, Span]:
@@ -142,7 +143,7 @@ def gaps(home: str, disk: Disk, kept: Mapping[str, Span]) -> list[Span]:
     for name, span in sorted(kept.items(), key=lambda item: item[1].start):
         if span.start < end or span.end > disk.size - gpt_end(disk) or span.size <= 0 or span.start % disk.sector_size:
             raise LayoutRefused(
-                f"{home}: the kept '{name}' (from byte {span.start}, {span.size} bytes) overlaps another or is outside "
+                f"{home} cannot be arranged: the kept '{name}' (from byte {span.start}, {span.size} bytes) overlaps another or is outside "
                 f"the space for partitions"
             )
         found.append(Span(at, max(0, sizes.down(span.start, MIB) - at)))

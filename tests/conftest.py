@@ -7,6 +7,10 @@ import pytest
 from headnode.run import have
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew from what is rendered now")
+
+
 def missing_requirement(item: pytest.Item) -> str | None:
     if item.get_closest_marker("root") and os.geteuid() != 0:
         return "needs to be root"
