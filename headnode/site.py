@@ -110,7 +110,7 @@ def numbers_too(value: object) -> object:
     """YAML reads an unquoted 12 or 24.04 as a number; for a release that is what was meant."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    return str(value)
+    return str(getattr(value, "written", value))
 
 
 Text = Annotated[str, field_check(text)]

@@ -1,5 +1,6 @@
 """Checks of site.yaml that look at more than one field. Each yields a problem with the path it belongs to."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -8,6 +9,8 @@ from headnode import layoutchecks
 from headnode.site import Layout, Network, Settings, Site
 
 Path = tuple[str | int, ...]
+
+BRANCH = re.compile(r"[1-9][0-9]{2}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ def problems(site: Site) -> Iterator[Problem]:
 
 def network_problems(site: Site) -> Iterator[Problem]:
     if "provision" not in site.networks:
-        yield Problem(("networks",), ", ".join(site.networks), "a network named 'provision' is needed")
+        yield Problem(("networks",), ", ".join(site.networks) or "{}", "add the one named provision, where nodes boot")
     for name, net in site.networks.items():
         at = ("networks", name)
         yield from addresses_outside(at, net)
@@ -103,12 +106,17 @@ def profile_problems(site: Site) -> Iterator[Problem]:
     holders += [(("profiles", name), profile) for name, profile in site.profiles.items()]
     holders += [(("groups", name), group) for name, group in site.groups.items()]
     for at, settings in holders:
-        if settings.layout is not None and settings.layout not in site.layouts:
-            known = ", ".join(site.layouts) or "none yet"
-            yield Problem((*at, "layout"), settings.layout, f"there is no such layout; defined are: {known}")
-        branch = settings.nvidia_branch
-        if branch is not None and branch not in ("none", "auto") and not branch.isdecimal():
-            yield Problem((*at, "nvidia_branch"), branch, "use none, auto or a branch number such as 580")
+        yield from settings_problems(at, settings, site)
+
+
+def settings_problems(at: Path, settings: Settings, site: Site) -> Iterator[Problem]:
+    """What the types cannot say about settings; a single node's are checked with it too."""
+    if settings.layout is not None and settings.layout not in site.layouts:
+        known = ", ".join(site.layouts) or "none yet"
+        yield Problem((*at, "layout"), settings.layout, f"there is no such layout; defined are: {known}")
+    branch = settings.nvidia_branch
+    if branch is not None and branch not in ("none", "auto") and not BRANCH.fullmatch(branch):
+        yield Problem((*at, "nvidia_branch"), branch, "use none, auto or a branch number such as 580")
 
 
 def parent_cycle(site: Site, start: str) -> list[str]:

@@ -48,10 +48,6 @@ class BootLoader:
         return cls(efi, places, architecture, str(settings.get("os") or "debian"), menu)
 
     def steps(self) -> Iterator[Step]:
-        for name in ("dev", "proc", "sys", "run"):
-            # A slave: unmounting it later must not unmount the ramdisk's own.
-            bind = ("mount", "--mkdir", "--rbind", "--make-rslave", f"/{name}", f"{TARGET}/{name}")
-            yield run(f"show /{name} to the new system", *bind)
         path = f"{TARGET}/boot/grub/grub.cfg"
         yield run("write the boot menu", "install", "-D", "-m", "644", "/dev/stdin", path, input=self.menu)
         for place in self.places:

@@ -93,7 +93,7 @@ def disk(entry: Mapping[str, Any]) -> Disk:
         removable=bool(entry.get("removable")),
         read_only=bool(entry.get("read_only")),
         boot_medium=bool(entry.get("boot_medium")),
-        sector_size=int(entry.get("sector_size") or 512),
+        sector_size=int(entry.get("sector") or 512),
         holds=tuple(held(item) for item in entry.get("holds") or ()),
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headnode.site import Layout, Volume
-from images.layouts import Place
+from images.layouts import Place, Resolved
 from images.owner import Owner
 from images.steps import TARGET, Step, run
 
@@ -20,10 +20,11 @@ def kernel_type(place: Place) -> str:
     return "vfat" if place.volume.type == "esp" else place.volume.type
 
 
-def make(place: Place, owner: Owner) -> Iterator[Step]:
+def make(place: Place, resolved: Resolved) -> Iterator[Step]:
     volume, device = place.volume, place.device
     if volume.type not in LABELS:
         return
+    owner = resolved.owner
     uuid, words = owner.id("fs", volume.name), label(volume)
     argv = {
         "ext4": ("mkfs.ext4", "-q", "-F", "-L", words, "-U", uuid, device),
@@ -31,7 +32,7 @@ def make(place: Place, owner: Owner) -> Iterator[Step]:
         "esp": ("mkfs.vfat", "-F", "32", "-n", words, "-i", owner.fat_id(volume.name), device),
         "swap": ("mkswap", "--force", "--label", words, "--uuid", uuid, device),
     }[volume.type]
-    yield run(f"make {volume.type} for {volume.mount or volume.name}", *argv, destroys=[device])
+    yield run(f"make {volume.type} for {volume.mount or volume.name}", *argv, destroys=resolved.overwritten(place))
 
 
 def make_swap_file(place: Place) -> Iterator[Step]:

@@ -87,6 +87,19 @@ class Resolved:
     def place(self, name: str) -> Place:
         return next(place for place in self.places if place.volume.name == name)
 
+    def backing(self, home: str) -> tuple[str, ...]:
+        """The partitions that carry a RAID set or volume group, in the end."""
+        members = self.definition.raid1.get(home) or self.definition.lvm[home]
+        found: list[str] = []
+        for member in (self.place(name) for name in members):
+            on_disk = member.volume.on in self.definition.disks
+            found += [member.device] if on_disk else self.backing(member.volume.on)
+        return tuple(found)
+
+    def overwritten(self, place: Place) -> tuple[str, ...]:
+        """The partitions on which writing this volume is felt."""
+        return (place.device,) if place.volume.on in self.definition.disks else self.backing(place.volume.on)
+
     @property
     def mounts(self) -> tuple[Place, ...]:
         """What is mounted, parents before children."""

@@ -104,7 +104,7 @@ def disk_steps(resolved: Resolved) -> Iterator[Step]:
         yield from group_steps(group, resolved)
     for place in resolved.places:
         if not place.kept:
-            yield from filesystems.make(place, resolved.owner)
+            yield from filesystems.make(place, resolved)
     for table in resolved.tables:
         yield from seal_steps(table, resolved)
 
@@ -163,7 +163,9 @@ def md_uuid(uuid: str) -> str:
 
 def group_steps(group: Group, resolved: Resolved) -> Iterator[Step]:
     prepare = ("pvcreate", "--yes", "--force", "--force", "--dataalignment", "1m")
-    yield run(f"prepare disks of volume group {group.name}", *prepare, *group.devices, destroys=group.devices)
+    yield run(
+        f"prepare disks of volume group {group.name}", *prepare, *group.devices, destroys=resolved.backing(group.name)
+    )
     extent = f"{EXTENT // 1024}k"
     yield run(
         f"make volume group {group.name}", "vgcreate", "--yes", "--physicalextentsize", extent, group.name,
