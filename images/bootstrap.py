@@ -44,17 +44,21 @@ def root_file_system(
         # The kernel package's own hook asks for this; the ramdisk is an initrd itself.
         env["INITRD"] = "No"
     progress(f"fetching and installing {len(recipe.packages) + 1} packages and what they need")
-    with sources.open("rb") as given, log.open("ab") as said:
-        with run.contained(argv, stdin=given, stdout=run.PIPE, stderr=said, env=env) as process:
-            assert process.stdout is not None  # noqa: S101 - for the type checker
-            try:
-                yield process.stdout
-            except HeadnodeError as error:
-                # A stream that breaks off has its reason in mmdebstrap's own words.
-                raise failed(log) if process.wait(timeout=60) else error from None
+    with (
+        sources.open("rb") as given,
+        log.open("ab") as said,
+        run.contained(argv, stdin=given, stdout=run.PIPE, stderr=said, env=env) as process,
+    ):
+        assert process.stdout is not None  # noqa: S101 - for the type checker
+        try:
+            yield process.stdout
+        except HeadnodeError as error:
+            # A stream that breaks off has its reason in mmdebstrap's own words.
             drain(process.stdout)
-            if process.wait() != 0:
-                raise failed(log)
+            raise failed(log) if process.wait() else error from None
+        drain(process.stdout)
+        if process.wait() != 0:
+            raise failed(log)
 
 
 def drain(stream: IO[bytes]) -> None:

@@ -9,8 +9,8 @@ UNITS = {"bytes": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 MEMORY_DEVICE = 17
 # What vendors write when they have nothing to say.
 NOTHING = frozenset({
-    "", "not specified", "unknown", "none", "to be filled by o.e.m.", "default string", "no dimm", "system serial number",
-    "0123456789", "n/a", "not provided",
+    "", "not specified", "unknown", "none", "to be filled by o.e.m.", "default string", "no dimm",
+    "system serial number", "0123456789", "n/a", "not provided",
 })  # fmt: skip
 
 

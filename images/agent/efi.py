@@ -18,7 +18,8 @@ class BootVariables:
 
 def parse(text: str) -> BootVariables:
     """What efibootmgr prints; lines it does not know are passed over."""
-    current, order, entries = "", (), []
+    current, order = "", tuple[str, ...]()
+    entries: list[tuple[str, str]] = []
     for line in text.splitlines():
         if line.startswith("BootCurrent:"):
             current = line.split(":", 1)[1].strip().upper()
@@ -30,7 +31,7 @@ def parse(text: str) -> BootVariables:
 
 
 def network_first(variables: BootVariables) -> tuple[str, ...]:
-    """The order as it should be: the entry that this boot came from, when it is a network one, then all others as they were.
+    """The order as it should be: the network entry that this boot came from, then all others as they were.
 
     Where the firmware does not say where it came from, the first network entry of the order is taken.
     """

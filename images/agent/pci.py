@@ -35,12 +35,12 @@ def is_gpu(device: Mapping[str, Any]) -> bool:
     """What computes: not the small display chips of BMCs, and not a processor's own graphics."""
     group, vendor = str(device["class"])[:2], device["vendor"]
     if group == DISPLAY:
-        return vendor in (NVIDIA, AMD) or (vendor == INTEL and device["class"] != VGA)
+        return vendor in (NVIDIA, AMD) or bool(vendor == INTEL and device["class"] != VGA)
     return group == PROCESSING and vendor in (NVIDIA, AMD, INTEL)
 
 
 def is_nvswitch(device: Mapping[str, Any]) -> bool:
-    return device["vendor"] == NVIDIA and device["class"] == OTHER_BRIDGE
+    return (device["vendor"], device["class"]) == (NVIDIA, OTHER_BRIDGE)
 
 
 def bars_assigned(resource: str) -> bool:

@@ -1,5 +1,6 @@
 """The plan as the head node sent it, checked before anything of it is done. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from .errors import BadPlan
 
 VERSION = 1
 TARGET = "/target"
+PATH = re.compile(r"/[A-Za-z0-9@._+~-][A-Za-z0-9@._+~/-]*")
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,7 @@ def parse_step(document: Any, number: int) -> Step:
 def image_step(document: Mapping[str, Any], name: str) -> Step:
     url, sha256, size = document.get("url"), document.get("sha256"), document.get("size")
     # Only the head node itself is asked, over the connection that is already known.
-    if (
-        not isinstance(url, str)
-        or not url.startswith("/")
-        or url.startswith("//")
-        or not url.isprintable()
-        or " " in url
-    ):
+    if not isinstance(url, str) or not PATH.fullmatch(url):
         raise BadPlan(f"{name}: the image's address {url!r} is not a path on the head node")
     if not isinstance(sha256, str) or len(sha256) != 64 or set(sha256) - set("0123456789abcdef"):
         raise BadPlan(f"{name}: the image's SHA-256 {sha256!r} is not one")

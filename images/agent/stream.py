@@ -16,6 +16,7 @@ CHUNK = 1 << 20
 # This long nothing may come before the download is given up; every byte that arrives starts it anew.
 PATIENCE = 300.0
 Progress = Callable[[int], None]
+Sleep = Callable[[float], None]
 
 
 def unpack(
@@ -24,7 +25,7 @@ def unpack(
     progress: Progress,
     *,
     patience: float = PATIENCE,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Sleep = time.sleep,
 ) -> None:
     """Download → SHA-256 → zstd → tar. What is on the disk counts only when all four agree."""
     digest = hashlib.sha256()
@@ -99,9 +100,7 @@ class Pipeline:
         return " / ".join(line.strip() for line in lines[:3])[:most]
 
 
-def download(
-    head: Head, step: Step, patience: float = PATIENCE, sleep: Callable[[float], None] = time.sleep
-) -> Iterator[bytes]:
+def download(head: Head, step: Step, patience: float = PATIENCE, sleep: Sleep = time.sleep) -> Iterator[bytes]:
     """The image's bytes in order; a connection that breaks is taken up again where it broke."""
     received = 0
     waits = pauses(patience)

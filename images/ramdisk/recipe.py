@@ -14,7 +14,8 @@ FIRMWARE = (
 )  # fmt: skip
 UNUSED = (
     "usr/share/doc/*", "usr/share/doc-base/*", "usr/share/lintian/*", "usr/share/bug/*", "usr/share/bash-completion/*",
-    "usr/share/zsh/*", "usr/share/perl/*", "usr/share/perl5/*", "usr/share/initramfs-tools/*", "usr/share/common-licenses/*",
+    "usr/share/zsh/*", "usr/share/perl/*", "usr/share/perl5/*", "usr/share/initramfs-tools/*",
+    "usr/share/common-licenses/*",
     "usr/share/debconf/*", "usr/share/locales/*", "usr/share/zoneinfo/*", "usr/share/gcc/*", "usr/share/gdb/*",
     "usr/lib/*/perl/*", "usr/lib/*/perl-base/*", "usr/lib/*/libperl.so*", "usr/bin/perl*", "usr/lib/*/gconv/*",
     # xfs_scrub alone needs 30 MB of Unicode tables.
