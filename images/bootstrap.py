@@ -1,6 +1,7 @@
 """Run mmdebstrap: a root file system as a stream, with its log kept, and nothing left running or mounted."""
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,16 @@ from images.sources import Source, for_suite, parse_sources, proxy_options, to_t
 
 APT = Path("/etc/apt")
 Progress = Callable[[str], None]
+# What mmdebstrap says at the beginning of its longer stages, and what we say then.
+STAGES = {
+    "I: running apt-get update": "reading the archive's lists",
+    "I: downloading packages": "downloading packages",
+    "I: extracting archives": "unpacking the essential packages",
+    "I: installing essential packages": "installing the essential packages",
+    "I: installing remaining packages": "installing all other packages",
+    "I: creating tarball": "packing the root file system",
+}
+LOOK_EVERY = 0.3
 
 
 def host_sources(apt: Path = APT) -> list[Source]:
@@ -43,10 +54,10 @@ def root_file_system(
     if not recipe.with_initrd:
         # The kernel package's own hook asks for this; the ramdisk is an initrd itself.
         env["INITRD"] = "No"
-    progress(f"fetching and installing {len(recipe.packages) + 1} packages and what they need")
     with (
         sources.open("rb") as given,
         log.open("ab") as said,
+        following(log, progress),
         run.contained(argv, stdin=given, stdout=run.PIPE, stderr=said, env=env) as process,
     ):
         assert process.stdout is not None  # noqa: S101 - for the type checker
@@ -59,6 +70,29 @@ def root_file_system(
         drain(process.stdout)
         if process.wait() != 0:
             raise failed(log)
+
+
+@contextmanager
+def following(log: Path, progress: Progress) -> Iterator[None]:
+    """Tell of the stages as they are reached, from the log as it grows."""
+    ended = threading.Event()
+
+    def follow() -> None:
+        with log.open(errors="replace") as lines:
+            lines.seek(0, os.SEEK_END)
+            while not ended.wait(LOOK_EVERY):
+                for line in lines:
+                    for beginning, words in STAGES.items():
+                        if line.startswith(beginning):
+                            progress(words)
+
+    thread = threading.Thread(target=follow, name="build-log", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def drain(stream: IO[bytes]) -> None:

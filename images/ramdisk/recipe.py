@@ -27,6 +27,8 @@ UNUSED = (
     # Nothing may be assembled or activated before the plan says so: a stale array holds its disks.
     "usr/lib/udev/rules.d/64-md-raid-assembly.rules", "usr/lib/udev/rules.d/69-lvm*.rules",
     # Drivers of what no server boots from.
+    "usr/lib/modules/*/kernel/arch/x86/kvm/*", "usr/lib/modules/*/kernel/drivers/cpufreq/*",
+    "usr/lib/modules/*/kernel/arch/x86/crypto/a*", "usr/lib/modules/*/kernel/drivers/hid/*",
     "usr/lib/modules/*/kernel/sound/*", "usr/lib/modules/*/kernel/drivers/media/*",
     "usr/lib/modules/*/kernel/drivers/gpu/*", "usr/lib/modules/*/kernel/drivers/comedi/*",
     "usr/lib/modules/*/kernel/drivers/staging/*", "usr/lib/modules/*/kernel/drivers/iio/*",
