@@ -20,7 +20,7 @@ def parse_lsblk(text: str, by_path: Mapping[str, str]) -> list[dict[str, Any]]:
         devices = json.loads(text)["blockdevices"]
     except (ValueError, KeyError, TypeError):
         return []
-    found = (device for device in devices if isinstance(device, dict) and is_disk(device))
+    found = (device for device in devices or () if isinstance(device, dict) and is_disk(device))
     return [disk(device, by_path.get(str(device.get("name")), "")) for device in found]
 
 

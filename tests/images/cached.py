@@ -51,9 +51,11 @@ def cached(kind: str, recipe: Recipe, build: Callable[[Path, Path], object]) -> 
     with (CACHE / f"{kind}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.exists():
-            for old in CACHE.glob(f"{kind}-*"):
+            # Other work trees on this machine may use their own.
+            for old in sorted(CACHE.glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime)[:-4]:
                 shutil.rmtree(old)
-            draft = CACHE / f"{kind}-draft"
+            draft = CACHE / f"draft-{kind}"
+            shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
             build(draft, CACHE / f"{kind}.log")
             draft.rename(place)
