@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.sql import ColumnElement
 
 from headnode.inventory.tables import bmcs, group_members, nics, nodes
-from headnode.model import BmcAccess, Event, Intent, Nic, Node, Severity, Sighting, State
+from headnode.model import BmcAccess, Deployment, Event, Intent, Nic, Node, Severity, Sighting, State
 
 # SQLite takes 32,766 parameters in a statement; a few hundred keep the statements small.
 CHUNK = 500
@@ -104,6 +104,23 @@ def event_to_row(event: Event, now: datetime) -> dict[str, Any]:
         "message": event.message,
         "data": dict(event.data),
     }
+
+
+def deployment_from_row(row: Any, node: str) -> Deployment:
+    return Deployment(
+        node=node,
+        intent=Intent(row.intent),
+        started=row.started,
+        deadline=row.deadline,
+        image=row.image,
+        consent=tuple(row.consent),
+        step=row.step,
+        percent=row.percent,
+        finished=row.finished,
+        result=row.result,
+        reason=row.reason,
+        id=row.id,
+    )
 
 
 def sighting_from_row(row: Any) -> Sighting:

@@ -108,7 +108,13 @@ deployments = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("image", String(200), nullable=False),
+    Column("intent", String(16), nullable=False),
+    Column("image", String(200)),
+    Column("consent", JSON, nullable=False),
+    # The digest of the agent's session; a new claim after a power cut replaces it, so only one agent speaks.
+    Column("session", String(64), unique=True),
+    Column("step", String(200)),
+    Column("percent", Integer),
     Column("started", Moment, nullable=False),
     Column("deadline", Moment, nullable=False),
     Column("finished", Moment),
@@ -150,6 +156,21 @@ published = Table(
     # 0: a file of the whole site. Not a foreign key: the file of a removed node is still there to be removed.
     Column("node_id", BigInteger, nullable=False, index=True),
     CheckConstraint("path <> ''", name="path"),
+)
+
+hardware = Table(
+    "hardware",
+    metadata,
+    Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("facts", JSON, nullable=False),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("sealed", Text, nullable=False),
 )
 
 seen = Table(

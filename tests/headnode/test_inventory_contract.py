@@ -203,13 +203,15 @@ def test_more_nodes_than_one_statement_takes(inventory: Inventory) -> None:
 def start(inventory: Inventory, deadline: datetime) -> tuple[int, str]:
     with inventory.change("tester", "a test") as change:
         change.add([node_of(1)])
-        deployment, token = change.start_deployment(change.nodes()[0], "gpu@1", deadline)
-    return deployment.id, token
+        node = change.nodes()[0]
+        deployment = change.start_deployment(node, Intent.DEPLOY, deadline, "gpu@1")
+        return deployment.id, change.issue_token(deployment, node.address or "")
 
 
 def claim(inventory: Inventory, token: str, address: str) -> int | None:
     with inventory.change("node", "boot") as change:
-        return change.claim_token(token, address)
+        claimed = change.claim_token(token, address)
+    return claimed[0] if claimed else None
 
 
 def test_a_token_opens_its_deployment_once_and_from_its_own_address(inventory: Inventory, engine: sa.Engine) -> None:
