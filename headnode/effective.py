@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from headnode.errors import InvalidField, NotFound
+from headnode.errors import InvalidField, NotFound, shown
 from headnode.model import Node
 from headnode.site import BUILT_IN, Settings, Site
 
@@ -70,7 +70,7 @@ def known_profile(site: Site, name: str, *, where: str = "") -> str:
 def parse_setting(key: str, text: str) -> Any:
     """A value given as text on the command line; lists are separated by blanks."""
     if key not in SETTINGS:
-        raise NotFound(f"there is no setting '{key}'; known are {', '.join(SETTINGS)}")
+        raise NotFound(f"there is no setting {shown(key)}; known are {', '.join(SETTINGS)}")
     raw: Any = text.split() if key in ("kernel_args", "packages") else text
     try:
         return dict(Settings.model_validate({key: raw}))[key]

@@ -4,6 +4,8 @@ A message is one sentence for a person; a hint is what to do next. The command l
 never a traceback: a traceback is a bug in Headnode, these are facts about the site.
 """
 
+from pathlib import PurePath
+
 
 class HeadnodeError(Exception):
     """Something could not be done; the exit code is 1."""
@@ -50,6 +52,10 @@ class NotFound(InvalidInput):
     """No such node, profile, file or group."""
 
 
+class LayoutRefused(HeadnodeError):
+    """A disk layout does not fit this machine without guessing or destroying; nothing was touched."""
+
+
 class PublishFailed(HeadnodeError):
     """A publish was rolled back: what was live before is still live."""
 
@@ -77,7 +83,7 @@ class ProgramMissing(HeadnodeError):
 
 def shown(value: object, limit: int = 80) -> str:
     """The value as it can safely stand in a message: quoted, one line, bounded, control characters visible."""
-    text = value if isinstance(value, str) else repr(value)
+    text = str(value) if isinstance(value, str | PurePath) else repr(value)
     text = text if len(text) <= limit else text[: limit - 1] + "…"
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
     return f"'{escaped}'"

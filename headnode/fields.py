@@ -17,6 +17,7 @@ MAC_SHAPES = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 FORBIDDEN = re.compile(r"""["'`\\]|\$\{|\$\(|\{\{|\{%|\{#""")
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 RESERVED_NAMES = frozenset({"head", "localhost", "bmc"})
 
 
@@ -89,10 +90,8 @@ def interface_name(value: str, *, field: str = "interface", where: str = "") -> 
 
 
 def number(value: str | int, *, field: str, low: int, high: int, where: str = "") -> int:
-    try:
-        found = int(str(value).strip(), 10)
-    except ValueError:
-        found = low - 1
+    text = str(value)
+    found = int(text) if WHOLE_NUMBER.fullmatch(text) else low - 1
     if not low <= found <= high:
         raise InvalidField(field, value, f"use a whole number from {low} to {high}", where=where)
     return found

@@ -137,10 +137,17 @@ class Window:
 
 @dataclass(frozen=True)
 class Deployment:
+    """One piece of work that the agent does on a node: inspect, deploy or rescue."""
+
     node: str
-    image: str
+    intent: Intent
     started: datetime
     deadline: datetime
+    image: str | None = None
+    # Serial numbers of disks that may be erased although they hold something of somebody else's.
+    consent: tuple[str, ...] = ()
+    step: str | None = None
+    percent: int | None = None
     finished: datetime | None = None
     result: str | None = None
     reason: str | None = None

@@ -22,7 +22,8 @@ from headnode.model import File, Files
 SYNC_EACH = 64
 
 Check = Callable[[Path], list[str]]
-Reload = Callable[[], None]
+Reload = Callable[[set[str]], None]
+"""Tells the programs that read them which files have changed."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ def differing(live: Path, files: Files) -> dict[str, File]:
 def same(path: Path, file: File) -> bool:
     try:
         return path.read_bytes() == file.content and path.stat().st_mode & 0o7777 == file.mode
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    except OSError:
+        return False  # whatever stands in its place, it is not the file
 
 
 def publish(place: Workplace, write: Files, remove: Collection[str], check: Check, reload: Reload) -> list[str]:
@@ -91,27 +92,59 @@ def publish(place: Workplace, write: Files, remove: Collection[str], check: Chec
     except HeadnodeError:
         discard(place)
         raise
-    swap(place, write, remove)
-    try:
-        reload()
-    except HeadnodeError as error:
-        roll_back(place, write, remove)
-        discard(place)
-        raise PublishFailed(f"rolled back, because reloading failed: {error.message}", hint=error.hint) from error
-    discard(place)
+    finish(place, write, remove, reload)
     return warnings
 
 
-def recover(place: Workplace) -> bool:
+def finish(place: Workplace, write: Collection[str], remove: Collection[str], reload: Reload) -> None:
+    """Go through with what the journal promises; the journal goes only when everybody has been told."""
+    touched = {*write, *remove}
+    try:
+        swap(place, write, remove)
+    except OSError as error:
+        take_back(place, write, remove)
+        raise PublishFailed(f"rolled back, because {said(error)}") from error
+    try:
+        reload(touched)
+    except HeadnodeError as error:
+        take_back(place, write, remove)
+        # Some programs may have read the new files before another refused.
+        with suppress(HeadnodeError):
+            reload(touched)
+        raise PublishFailed(f"rolled back, because reloading failed: {error.message}", hint=error.hint) from error
+    discard(place)
+
+
+def take_back(place: Workplace, write: Collection[str], remove: Collection[str]) -> None:
+    try:
+        roll_back(place, write, remove)
+    except OSError as error:
+        # The journal stays: the next publisher goes through with what could not be taken back.
+        raise PublishFailed(
+            f"neither the new nor the old configuration could be put in place below {place.live}: {said(error)}",
+            hint="put the file system right and run 'headnode publish' again",
+        ) from error
+    discard(place)
+
+
+def said(error: OSError) -> str:
+    return f"{error.filename or 'a file'}: {error.strerror}"
+
+
+def recover(place: Workplace, reload: Reload) -> bool:
     """Finish or forget what an interrupted publisher left; true when files may have changed unannounced."""
     try:
         journal = json.loads(place.journal.read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        write, remove = list(journal["write"]), list(journal["remove"])
+    except (FileNotFoundError, NotADirectoryError):
         discard(place)
         return False
+    except (ValueError, LookupError, TypeError):
+        # It was promised and cannot be read: only comparing every file tells what is live.
+        discard(place)
+        return True
     # Every check had passed when the journal was written, so going forward is right.
-    swap(place, journal["write"], journal["remove"])
-    discard(place)
+    finish(place, write, remove, reload)
     return True
 
 
@@ -167,11 +200,12 @@ def keep(place: Workplace, path: str) -> None:
 
 
 def roll_back(place: Workplace, write: Collection[str], remove: Collection[str]) -> None:
+    """Undo as much of the swap as was done; a file that is still staged was never touched."""
     for path in [*write, *remove]:
         kept, target = confined(place.old, path), confined(place.live, path)
         if kept.exists():
             kept.replace(target)
-        else:
+        elif path in write and not confined(place.new, path).exists():
             target.unlink(missing_ok=True)
 
 

@@ -7,13 +7,24 @@ arguments, so the command can be logged as it is. Standard error is kept for the
 import os
 import shlex
 import shutil
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from headnode.errors import ProgramFailed, ProgramMissing
+
+PIPE = subprocess.PIPE
+Running = subprocess.Popen[bytes]
+# The kernel ends the whole family when its first process ends, and that one when we end: also after kill -9, nothing
+# goes on in the background, and mounts vanish with their namespace.
+FAMILY = (
+    "setpriv", "--pdeathsig", "KILL", "--",
+    "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,30 +46,32 @@ def run(
 ) -> Completed:
     """Run a command to its end and return what it said; with `check`, a non-zero exit is ProgramFailed."""
     command = words(argv)
-    try:
-        done = subprocess.run(
-            command,
-            input=input,
-            stdin=subprocess.DEVNULL if input is None else None,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            cwd=cwd,
-            env=environment(env),
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise ProgramMissing(command[0]) from error
-    except subprocess.TimeoutExpired as error:
-        raise ProgramFailed(
-            f"'{shlex.join(command)}' was stopped after {timeout:g} seconds without an answer", returncode=-1
-        ) from error
-    log_command(command, done.returncode)
-    result = Completed(command, done.returncode, done.stdout, done.stderr)
-    if check and done.returncode != 0:
+    pipe = subprocess.PIPE
+    process = start(
+        command, stdin=subprocess.DEVNULL if input is None else pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=env
+    )
+    with process:
+        try:
+            out, err = process.communicate(None if input is None else input.encode(), timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            kill_all(process)
+            raise ProgramFailed(
+                f"'{shlex.join(command)}' was stopped after {timeout:g} seconds without an answer", returncode=-1
+            ) from error
+        except BaseException:
+            kill_all(process)
+            raise
+    log_command(command, process.returncode)
+    result = Completed(command, process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+    if check and result.returncode != 0:
         raise failure(result)
     return result
+
+
+def kill_all(process: "subprocess.Popen[bytes]") -> None:
+    """The program and what it has started: one that outlives it would keep us waiting at its end of the pipe."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def spawn(
@@ -73,21 +86,47 @@ def spawn(
 ) -> "subprocess.Popen[bytes]":
     """Start a long-running program in a session of its own, so that our Ctrl-C is not also its Ctrl-C."""
     command = words(argv)
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=cwd,
-            env=environment(env),
-            pass_fds=tuple(pass_fds),
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise ProgramMissing(command[0]) from error
+    process = start(command, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=env, pass_fds=tuple(pass_fds))
     log_command(command, None)
     return process
+
+
+def start(
+    command: tuple[str, ...], *, cwd: Path | None, env: Mapping[str, str] | None, **more: Any
+) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(command, cwd=cwd, env=environment(env), start_new_session=True, **more)
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError) and (cwd is None or cwd.is_dir()):
+            raise ProgramMissing(command[0]) from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ProgramFailed(f"'{shlex.join(command)}' could not be started: {why}", returncode=-1) from error
+
+
+@contextmanager
+def contained(
+    argv: Sequence[str | Path],
+    *,
+    stdout: IO[bytes] | int = subprocess.DEVNULL,
+    stderr: IO[bytes] | int = subprocess.DEVNULL,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
+    """A program in namespaces of its own that ends with this block, or with us, whichever comes first; needs root."""
+    if find(str(argv[0])) is None:
+        raise ProgramMissing(str(argv[0]))
+    process = spawn([*FAMILY, *words(argv)], stdin=stdin, stdout=stdout, stderr=stderr, env=env)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 def have(program: str) -> bool:

@@ -1,12 +1,16 @@
 """Checks of site.yaml that look at more than one field. Each yields a problem with the path it belongs to."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
+from headnode import layoutchecks
 from headnode.site import Layout, Network, Settings, Site
 
 Path = tuple[str | int, ...]
+
+BRANCH = re.compile(r"[1-9][0-9]{2}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ def problems(site: Site) -> Iterator[Problem]:
 
 def network_problems(site: Site) -> Iterator[Problem]:
     if "provision" not in site.networks:
-        yield Problem(("networks",), ", ".join(site.networks), "a network named 'provision' is needed")
+        yield Problem(("networks",), ", ".join(site.networks) or "{}", "add the one named provision, where nodes boot")
     for name, net in site.networks.items():
         at = ("networks", name)
         yield from addresses_outside(at, net)
@@ -102,12 +106,17 @@ def profile_problems(site: Site) -> Iterator[Problem]:
     holders += [(("profiles", name), profile) for name, profile in site.profiles.items()]
     holders += [(("groups", name), group) for name, group in site.groups.items()]
     for at, settings in holders:
-        if settings.layout is not None and settings.layout not in site.layouts:
-            known = ", ".join(site.layouts) or "none yet"
-            yield Problem((*at, "layout"), settings.layout, f"there is no such layout; defined are: {known}")
-        branch = settings.nvidia_branch
-        if branch is not None and branch not in ("none", "auto") and not branch.isdecimal():
-            yield Problem((*at, "nvidia_branch"), branch, "use none, auto or a branch number such as 580")
+        yield from settings_problems(at, settings, site)
+
+
+def settings_problems(at: Path, settings: Settings, site: Site) -> Iterator[Problem]:
+    """What the types cannot say about settings; a single node's are checked with it too."""
+    if settings.layout is not None and settings.layout not in site.layouts:
+        known = ", ".join(site.layouts) or "none yet"
+        yield Problem((*at, "layout"), settings.layout, f"there is no such layout; defined are: {known}")
+    branch = settings.nvidia_branch
+    if branch is not None and branch not in ("none", "auto") and not BRANCH.fullmatch(branch):
+        yield Problem((*at, "nvidia_branch"), branch, "use none, auto or a branch number such as 580")
 
 
 def parent_cycle(site: Site, start: str) -> list[str]:
@@ -125,28 +134,8 @@ def parent_cycle(site: Site, start: str) -> list[str]:
 
 
 def layout_problems(name: str, layout: Layout) -> Iterator[Problem]:
-    at = ("layouts", name)
-    homes = {*layout.disks, *layout.raid1, *layout.lvm}
-    names: set[str] = set()
-    mounts: set[str] = set()
-    for index, volume in enumerate(layout.volumes):
-        here = (*at, "volumes", index)
-        if volume.on not in homes:
-            yield Problem((*here, "on"), volume.on, f"use one of this layout's {', '.join(sorted(homes))}")
-        if volume.name in names:
-            yield Problem((*here, "name"), volume.name, "two volumes have that name; give each its own")
-        if volume.mount is not None and not volume.mount.startswith("/"):
-            yield Problem((*here, "mount"), volume.mount, "use an absolute path, such as /var")
-        if volume.mount is not None and volume.mount in mounts:
-            yield Problem((*here, "mount"), volume.mount, "two volumes are mounted there; use another path")
-        names.add(volume.name)
-        mounts.add(volume.mount or "")
-    for kind, sets in (("raid1", layout.raid1), ("lvm", layout.lvm)):
-        for set_name, members in sets.items():
-            for member in members:
-                if member not in names:
-                    expected = f"use volumes of this layout: {', '.join(sorted(names))}"
-                    yield Problem((*at, kind, set_name), member, expected)
+    for path, value, expected in layoutchecks.problems(layout):
+        yield Problem(("layouts", name, *path), value, expected)
 
 
 def service_problems(site: Site) -> Iterator[Problem]:

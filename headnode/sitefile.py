@@ -1,6 +1,7 @@
 """Read site.yaml so that every problem can say its file, line, field, value and what would be right."""
 
 import difflib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from headnode.site import Site
 
 Place = tuple[str | int, ...]
 Lines = dict[Place, int]
+Loader = yaml.BaseLoader | yaml.SafeLoader
 
 # Far above any real site, and low enough that a file of nested aliases cannot eat the memory.
 MOST_VALUES = 200_000
@@ -45,13 +47,22 @@ def parse(text: bytes, name: str) -> Site:
     return site
 
 
-def read_yaml(text: bytes, name: str) -> tuple[Any, Lines]:
-    """The file's data and the line of every key and item in it."""
+class WrittenFloat(float):
+    """A number that remembers how it was written: for a release, 24.10 is not 24.1."""
+
+    written = ""
+
+
+def read_yaml(text: bytes, name: str, *, texts: bool = False) -> tuple[Any, Lines]:
+    """The file's data and the line of every key and item in it; with `texts`, every value as it is written.
+
+    YAML would take the MAC 52:54:00:10:00:01 for a number to the base of 60, and position 010 for eight.
+    """
     if len(text) > MOST_BYTES:
         raise InvalidSite([f"{name}:1: the file is {len(text)} bytes; a site file is at most {MOST_BYTES}"])
-    loader: yaml.SafeLoader | None = None
+    loader: Loader | None = None
     try:
-        loader = yaml.SafeLoader(text)
+        loader = yaml.BaseLoader(text) if texts else yaml.SafeLoader(text)
         root = loader.get_single_node()
         lines: Lines = {(): 1}
         return (construct(loader, root, (), lines, name) if root is not None else {}), lines
@@ -71,7 +82,7 @@ def read_yaml(text: bytes, name: str) -> tuple[Any, Lines]:
             loader.dispose()
 
 
-def construct(loader: yaml.SafeLoader, node: yaml.Node, at: Place, lines: Lines, name: str) -> Any:
+def construct(loader: Loader, node: yaml.Node, at: Place, lines: Lines, name: str) -> Any:
     if len(lines) > MOST_VALUES:
         raise InvalidSite([f"{name}:{node.start_mark.line + 1}: the file has more than {MOST_VALUES} values"])
     lines.setdefault(at, node.start_mark.line + 1)
@@ -79,23 +90,60 @@ def construct(loader: yaml.SafeLoader, node: yaml.Node, at: Place, lines: Lines,
         return [construct(loader, item, (*at, i), lines, name) for i, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
         return construct_mapping(loader, node, at, lines, name)
-    return loader.construct_object(node)
+    return construct_scalar(loader, node, at, name)
 
 
-def construct_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode, at: Place, lines: Lines, name: str) -> Any:
-    written = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-    loader.flatten_mapping(node)
+def construct_scalar(loader: Loader, node: yaml.Node, at: Place, name: str) -> Any:
+    try:
+        value = loader.construct_object(node)
+    except (ValueError, OverflowError) as error:
+        line = node.start_mark.line + 1
+        problem = f"{name}:{line}: {dotted(at)} is {shown(node.value)}; put it in quotes to use it as text ({error})"
+        raise InvalidSite([problem]) from None
+    if isinstance(value, float):
+        value = WrittenFloat(value)
+        value.written = str(node.value)
+    return value
+
+
+def construct_mapping(loader: Loader, node: yaml.MappingNode, at: Place, lines: Lines, name: str) -> Any:
     result: dict[Any, Any] = {}
+    for key, (key_node, value_node) in merged(node, at, name, {}).items():
+        lines[(*at, key)] = key_node.start_mark.line + 1
+        result[key] = construct(loader, value_node, (*at, key), lines, name)
+    return result
+
+
+Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
+
+
+def merged(node: yaml.MappingNode, at: Place, name: str, done: dict[int, Pairs]) -> Pairs:
+    """The keys of a mapping and of those it merges in with `<<`; what it says itself wins.
+
+    PyYAML copies what is merged, so that a few lines of merges of merges would fill the memory; this does not.
+    """
+    if id(node) in done:
+        return done[id(node)]
+    own: Pairs = {}
+    inherited: Pairs = {}
+    times = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
             raise InvalidSite([f"{name}:{line}: a key must be a plain word"])
         key = str(key_node.value)
-        if written.count(key) > 1:
+        if times[key] > 1:
             raise InvalidSite([f"{name}:{line}: {dotted((*at, key))} is given twice; keep one"])
-        lines[(*at, key)] = line
-        result[key] = construct(loader, value_node, (*at, key), lines, name)
-    return result
+        if key != "<<":
+            own[key] = (key_node, value_node)
+            continue
+        listed = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+        for other in reversed(listed):
+            if not isinstance(other, yaml.MappingNode):
+                raise InvalidSite([f"{name}:{line}: '<<' takes in a block of keys and values, and nothing else"])
+            inherited.update(merged(other, at, name, done))
+    done[id(node)] = {**inherited, **own}
+    return done[id(node)]
 
 
 def sentence(name: str, lines: Lines, data: Any, error: dict[str, Any]) -> str:
@@ -118,7 +166,8 @@ def advice(error: dict[str, Any]) -> str:
     if kind in ("literal_error", "enum"):
         return f"use {limits.get('expected')}"
     if kind.startswith("string_pattern"):
-        return "use a size such as 512M, 1.5T, 20% or rest"
+        shares = ", 20% or rest" if "rest" in str(limits.get("pattern")) else ""
+        return f"use a size such as 512M, 1.5T{shares}" if shares else "use a size such as 512M or 1.5T"
     if kind == "string_type":
         return "use text (put it in quotes if YAML reads it as something else)"
     if kind.startswith(("int", "greater", "less")):
@@ -183,5 +232,6 @@ def line_of(lines: Lines, path: Place) -> int:
 def dotted(path: Place) -> str:
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+        # A key is the writer's own word, and may hold what must not reach a terminal.
+        text += f"[{part}]" if isinstance(part, int) else f".{shown(part)[1:-1]}"
     return text.lstrip(".") or "the file"

@@ -1,10 +1,11 @@
 """Secrets at rest: sealed with a key that only root can read (BMC passwords now, more later)."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NewType
 
-from headnode.errors import HeadnodeError, InvalidInput
+from headnode.errors import HeadnodeError, InvalidInput, shown
 
 Sealed = NewType("Sealed", str)
 
@@ -13,15 +14,20 @@ def create_key(path: Path) -> None:
     """Make the key unless there is one: replacing it would make every stored secret unreadable."""
     from cryptography.fernet import Fernet
 
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        read_key(path)
+    if path.exists():
+        load(path)
         return
+    draft = path.with_suffix(".draft")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(Fernet.generate_key())
         file.flush()
         os.fsync(file.fileno())
+    # A link appears whole and takes nobody's place, whatever happens between the two lines.
+    with suppress(FileExistsError):
+        os.link(draft, path)
+    draft.unlink()
 
 
 def read_key(path: Path) -> bytes:
@@ -49,7 +55,7 @@ def unseal(sealed: str, key_file: Path) -> str:
 
     try:
         return Fernet(load(key_file)).decrypt(sealed.encode("ascii")).decode()
-    except InvalidToken as error:
+    except (InvalidToken, ValueError) as error:
         raise HeadnodeError(
             f"a stored secret cannot be opened with {key_file}", hint="restore the key it was sealed with"
         ) from error
@@ -70,9 +76,11 @@ def read_password(path: Path) -> str:
     """A password from a file: its first line, without the line end."""
     try:
         text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"the password file {path} cannot be read: {error}") from error
-    password = text.splitlines()[0] if text else ""
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidInput(f"the password file {shown(path)} cannot be read: {why}") from None
+    # Not splitlines(): what it takes for a line end may be part of a password.
+    password = text.split("\n")[0].removesuffix("\r")
     if not password:
-        raise InvalidInput(f"the password file {path} is empty; put the password on its first line")
+        raise InvalidInput(f"the password file {shown(path)} is empty; put the password on its first line")
     return password

@@ -8,7 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError
+from jinja2 import (
+    FileSystemLoader,
+    StrictUndefined,
+    TemplateError,
+    TemplateNotFound,
+    TemplateSyntaxError,
+    UndefinedError,
+)
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -34,7 +41,9 @@ def render_with(env: ImmutableSandboxedEnvironment, name: str, values: dict[str,
         raise TemplateFault(f"template {error.name or name}, line {error.lineno}: {error.message}") from error
     except UndefinedError as error:
         raise TemplateFault(f"template {place(error, name)}: {error.message}") from error
-    except (TemplateError, SecurityError, TypeError, ValueError) as error:
+    except TemplateNotFound as error:
+        raise TemplateFault(f"template {name}: there is no template {error.name}") from error
+    except (TemplateError, SecurityError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise TemplateFault(f"template {place(error, name)}: {error}") from error
 
 

@@ -14,11 +14,10 @@ TEST = "import pytest\n@pytest.mark.program('python3', 'no-such-program')\ndef t
 @pytest.mark.parametrize(("ci", "outcome", "code"), [("", "1 skipped", 0), ("true", "1 error", 1)])
 def test_a_missing_program(tmp_path: Path, ci: str, outcome: str, code: int) -> None:
     root = Path(__file__).parents[1]
-    shutil.copy(root / "tests/conftest.py", tmp_path)
     shutil.copy(root / "pyproject.toml", tmp_path)
     (tmp_path / "test_it.py").write_text(TEST)
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(argv, env={**os.environ, "CI": ci}, capture_output=True, text=True, check=False, cwd=tmp_path)
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.markers", str(tmp_path)]
+    done = subprocess.run(argv, env={**os.environ, "CI": ci}, capture_output=True, text=True, check=False, cwd=root)
     assert outcome in done.stdout
-    assert "needs no-such-program" in done.stdout
+    assert "needs the program no-such-program" in done.stdout
     assert done.returncode == code

@@ -15,10 +15,11 @@ from headnode.cli.common import (
     emit,
     note,
     output_option,
+    printable,
     warn,
     yes_option,
 )
-from headnode.errors import InvalidInput
+from headnode.errors import InvalidInput, shown
 
 if TYPE_CHECKING:
     from headnode.workflows.context import Context
@@ -115,7 +116,8 @@ def rows_from(at: "Context", names: str | None, source: str | None, columns: dic
         return sheet.expand(values, "command line")
     if given := [key for key, value in columns.items() if value]:
         raise InvalidInput(f"--{given[0]} cannot be used with --from: put it in the file as the column '{given[0]}'")
-    return sheet.read(sheet.decode(content(source), source), source, at.site)
+    (name,) = printable([source])  # it stands in every message about a row
+    return sheet.read(sheet.decode(content(source), name), name, at.site)
 
 
 def content(source: str) -> bytes:
@@ -124,7 +126,8 @@ def content(source: str) -> bytes:
     try:
         return Path(source).read_bytes()
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"the file {source} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"the file {shown(source)} cannot be read: {why}") from None
 
 
 def show_plan(made: "Plan", output: str, *, always: bool) -> None:

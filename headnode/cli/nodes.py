@@ -18,7 +18,7 @@ from headnode.cli.common import (
     to_yaml,
     yes_option,
 )
-from headnode.errors import NotFound
+from headnode.errors import NotFound, shown
 
 
 @click.command()
@@ -184,7 +184,7 @@ def events(ctx: click.Context, node: str | None, limit: int, output: str) -> Non
     """
     at = context(ctx)
     if node is not None and at.inventory.node(node) is None:
-        raise NotFound(f"{node} is not enrolled", hint="'headnode nodes' lists what is enrolled")
+        raise NotFound(f"{shown(node)} is not enrolled", hint="'headnode nodes' lists what is enrolled")
     found = [
         {
             "at": event.at.isoformat(timespec="seconds") if event.at else None,

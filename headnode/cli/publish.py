@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headnode.cli.common import NodeSetType, context, dry_run_option, note, warn
-from headnode.errors import NotFound
+from headnode.errors import NotFound, shown
 
 if TYPE_CHECKING:
     from headnode.workflows.context import Context
@@ -60,7 +60,7 @@ def render(ctx: click.Context, target: str) -> None:
     \b
     Examples:
       headnode render gpu01
-      headnode render dnsmasq/dnsmasq.conf
+      headnode render dnsmasq/provision.conf
     """
     from headnode.workflows import publishing
 
@@ -68,12 +68,12 @@ def render(ctx: click.Context, target: str) -> None:
     if "/" in target:
         file = publishing.render_file(at, target.lstrip("/"))
         if file is None:
-            raise NotFound(f"no file '{target}' is published", hint="'headnode render NODE' lists a node's files")
+            raise NotFound(f"no file {shown(target)} is published", hint="'headnode render NODE' lists a node's files")
         click.echo(file.content.decode(errors="replace"), nl=False)
         return
     node = at.inventory.node(target)
     if node is None:
-        raise NotFound(f"{target} is not enrolled", hint="'headnode nodes' lists what is enrolled")
+        raise NotFound(f"{shown(target)} is not enrolled", hint="'headnode nodes' lists what is enrolled")
     for path, file in sorted(publishing.render_node(at, node).items()):
         click.echo(f"==> {path} <==")
         click.echo(file.content.decode(errors="replace"))

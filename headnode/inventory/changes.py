@@ -18,13 +18,15 @@ from headnode.inventory.tables import (
     events,
     facts,
     group_members,
+    hardware,
     nics,
     nodes,
     published,
     seen,
     tokens,
 )
-from headnode.model import Deployment, Event, Node, Severity, Sighting
+from headnode.inventory.tables import secrets as secret_texts
+from headnode.model import Deployment, Event, Intent, Node, Severity, Sighting
 
 
 class Change:
@@ -139,33 +141,67 @@ class Change:
 
     # Deployments and their one-time tokens
 
-    def start_deployment(self, node: Node, image: str, deadline: datetime) -> tuple[Deployment, str]:
-        """A new deployment and its token; the token is returned once and only its digest is kept."""
-        values = {"node_id": node.id, "image": image, "started": self.now, "deadline": deadline}
-        number = self._connection.execute(insert(deployments).values(values).returning(deployments.c.id)).scalar_one()
-        token = secrets.token_urlsafe(32)
-        self._connection.execute(
-            insert(tokens).values(
-                digest=digest(token), deployment_id=number, address=node.address or "", expires=deadline
-            )
-        )
-        return Deployment(node.name, image, self.now, deadline, id=number), token
+    def start_deployment(
+        self, node: Node, intent: Intent, deadline: datetime, image: str | None = None, consent: Collection[str] = ()
+    ) -> Deployment:
+        """A new piece of work; what was still open for that node is over."""
+        self.close_deployments(node, "replaced", f"a new {intent} was asked for")
+        values = {"node_id": node.id, "intent": intent.value, "image": image, "consent": sorted(consent)}
+        insertion = insert(deployments).values(**values, started=self.now, deadline=deadline)
+        number = int(self._connection.execute(insertion.returning(deployments.c.id)).scalar_one())
+        return Deployment(node.name, intent, self.now, deadline, image, tuple(sorted(consent)), id=number)
 
-    def claim_token(self, token: str, address: str) -> int | None:
-        """The deployment a token stands for, once: from the right address, in time, and never again."""
+    def close_deployments(self, node: Node, result: str, reason: str) -> None:
+        step = update(deployments).where(deployments.c.node_id == node.id, deployments.c.finished.is_(None))
+        self._connection.execute(step.values(finished=self.now, result=result, reason=reason))
+
+    def issue_token(self, deployment: Deployment, address: str) -> str:
+        """A one-time token for a deployment; it is returned once, and only its digest is kept."""
+        token = new_token()
+        values = {"deployment_id": deployment.id, "address": address, "expires": deployment.deadline}
+        self._connection.execute(insert(tokens).values(digest=digest(token), **values))
+        return token
+
+    def claim_token(self, token: str, address: str) -> tuple[int, str] | None:
+        """The deployment a token stands for and a session for its agent: from the right address, in time, once."""
+        running = select(deployments.c.id).where(deployments.c.finished.is_(None), deployments.c.deadline > self.now)
         step = (
             update(tokens)
             .where(tokens.c.digest == digest(token), tokens.c.address == address)
-            .where(tokens.c.used.is_(None), tokens.c.expires > self.now)
+            .where(tokens.c.used.is_(None), tokens.c.expires > self.now, tokens.c.deployment_id.in_(running))
             .values(used=self.now)
             .returning(tokens.c.deployment_id)
         )
         found = self._connection.execute(step).scalar()
-        return None if found is None else int(found)
+        if found is None:
+            return None
+        session = new_token()
+        self._connection.execute(
+            update(deployments)
+            .where(deployments.c.id == found)
+            .values(session=digest(session), step=None, percent=None)
+        )
+        return int(found), session
+
+    def progress(self, number: int, step: str | None, percent: int | None) -> None:
+        values = {key: value for key, value in (("step", step), ("percent", percent)) if value is not None}
+        if values:
+            self._connection.execute(update(deployments).where(deployments.c.id == number).values(values))
 
     def finish_deployment(self, number: int, result: str, reason: str | None = None) -> None:
         step = update(deployments).where(deployments.c.id == number, deployments.c.finished.is_(None))
         self._connection.execute(step.values(finished=self.now, result=result, reason=reason))
+
+    def remember_hardware(self, node: Node, found: Mapping[str, Any]) -> None:
+        self._connection.execute(delete(hardware).where(hardware.c.node_id == node.id))
+        self._connection.execute(insert(hardware).values(node_id=node.id, at=self.now, facts=dict(found)))
+
+    def set_secret(self, name: str, sealed: str) -> None:
+        self._connection.execute(delete(secret_texts).where(secret_texts.c.name == name))
+        self._connection.execute(insert(secret_texts).values(name=name, sealed=sealed))
+
+    def forget_secret(self, name: str) -> None:
+        self._connection.execute(delete(secret_texts).where(secret_texts.c.name == name))
 
     # What publishing has done
 
@@ -177,6 +213,10 @@ class Change:
     def set_fact(self, name: str, value: str) -> None:
         self._connection.execute(delete(facts).where(facts.c.name == name))
         self._connection.execute(insert(facts).values(name=name, value=value))
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(32)
 
 
 def digest(token: str) -> str:

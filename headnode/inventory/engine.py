@@ -1,11 +1,13 @@
 """Opening the database: SQLite by default, PostgreSQL by URL, both at the newest schema."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from headnode.errors import HeadnodeError
 
@@ -15,38 +17,53 @@ HEAD = "0001"
 UPGRADE_LOCK = 4_862_311
 
 
-def sqlite_url(path: Path) -> str:
-    return f"sqlite:///{path}"
+def sqlite_url(path: Path) -> URL:
+    return URL.create("sqlite", database=str(path))
 
 
-def open_engine(url: str) -> Engine:
+def open_engine(url: str | URL) -> Engine:
     """An engine at the newest schema; a database of a newer Headnode is refused, an older one upgraded."""
-    if url.startswith("postgresql://"):
-        url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-    engine = sqlite_engine(url) if url.startswith("sqlite") else postgresql_engine(url)
     try:
-        found = current_version(engine)
-    except OperationalError as error:
-        reason = " ".join(str(error.orig).split())
+        found = make_url(url)
+    except (ArgumentError, ValueError):
+        # The text is not repeated: it may hold a password.
         raise HeadnodeError(
-            f"the database {engine.url.render_as_string(hide_password=True)} cannot be opened: {reason}",
-            hint="check database.url in site.yaml, and that its directory exists",
-        ) from error
-    if found != HEAD:
-        upgrade(engine)
+            "database.url in site.yaml is not a URL; use one such as postgresql://headnode@db.example.org/headnode"
+        ) from None
+    engine = sqlite_engine(found) if found.get_backend_name() == "sqlite" else postgresql_engine(found)
+    try:
+        with failures_explained(engine):
+            if current_version(engine) != HEAD:
+                upgrade(engine)
+    except BaseException:
+        engine.dispose()
+        raise
     return engine
 
 
-def postgresql_engine(url: str) -> Engine:
+@contextmanager
+def failures_explained(engine: Engine) -> Iterator[None]:
+    """What a database says when it is gone, full, damaged or not ours to write, as one sentence."""
     try:
-        return create_engine(url, pool_pre_ping=True)
+        yield
+    except DBAPIError as error:
+        reason = " ".join(str(error.orig).split())
+        raise HeadnodeError(
+            f"the database {engine.url.render_as_string(hide_password=True)} cannot be used: {reason}",
+            hint="check database.url in site.yaml, the free space, and who may write there",
+        ) from error
+
+
+def postgresql_engine(url: URL) -> Engine:
+    try:
+        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
     except ModuleNotFoundError as error:
         raise HeadnodeError(
             "PostgreSQL needs the Python package psycopg", hint="pip install 'headnode[postgresql]'"
         ) from error
 
 
-def sqlite_engine(url: str) -> Engine:
+def sqlite_engine(url: URL) -> Engine:
     engine = create_engine(url, connect_args={"timeout": 60})
 
     @event.listens_for(engine, "connect")

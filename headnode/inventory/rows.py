@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
 from sqlalchemy.sql import ColumnElement
 
 from headnode.inventory.tables import bmcs, group_members, nics, nodes
-from headnode.model import BmcAccess, Event, Intent, Nic, Node, Severity, Sighting, State
+from headnode.model import BmcAccess, Deployment, Event, Intent, Nic, Node, Severity, Sighting, State
 
 # SQLite takes 32,766 parameters in a statement; a few hundred keep the statements small.
 CHUNK = 500
@@ -52,12 +52,12 @@ def node_from_row(row: Any, nics: Sequence[Nic], bmc: BmcAccess | None, groups: 
         intent=Intent(row.intent),
         rack=row.rack,
         position=row.position,
-        groups=tuple(groups),
+        groups=tuple(sorted(groups)),  # here, because databases sort by collations of their own
         locked=row.locked,
         settings=row.settings,
         phase=row.phase,
         reason=row.reason,
-        deadline=utc(row.deadline),
+        deadline=row.deadline,
         revision=row.revision,
     )
 
@@ -82,7 +82,7 @@ def node_to_row(node: Node, revision: int) -> dict[str, Any]:
 def event_from_row(row: Any) -> Event:
     return Event(
         id=row.id,
-        at=utc(row.at),
+        at=row.at,
         node=row.node,
         kind=row.kind,
         severity=Severity(row.severity),
@@ -106,18 +106,25 @@ def event_to_row(event: Event, now: datetime) -> dict[str, Any]:
     }
 
 
+def deployment_from_row(row: Any, node: str) -> Deployment:
+    return Deployment(
+        node=node,
+        intent=Intent(row.intent),
+        started=row.started,
+        deadline=row.deadline,
+        image=row.image,
+        consent=tuple(row.consent),
+        step=row.step,
+        percent=row.percent,
+        finished=row.finished,
+        result=row.result,
+        reason=row.reason,
+        id=row.id,
+    )
+
+
 def sighting_from_row(row: Any) -> Sighting:
-    first, last = utc(row.first), utc(row.last)
-    if first is None or last is None:
-        raise ValueError("a sighting without a time")
-    return Sighting(row.mac, first, last, row.architecture, row.client_id)
-
-
-def utc(moment: datetime | None) -> datetime | None:
-    """SQLite forgets the time zone; everything we store is UTC."""
-    if moment is not None and moment.tzinfo is None:
-        return moment.replace(tzinfo=UTC)
-    return moment
+    return Sighting(row.mac, row.first, row.last, row.architecture, row.client_id)
 
 
 def chunks(items: Iterable[Any]) -> Iterator[list[Any]]:

@@ -2,20 +2,38 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, Engine, func, select
 
-from headnode.inventory.changes import Change
-from headnode.inventory.engine import open_engine, sqlite_url
-from headnode.inventory.rows import chunks, event_from_row, load_nodes, sighting_from_row
-from headnode.inventory.tables import bmcs, counters, events, facts, group_members, nics, nodes, published, seen
-from headnode.model import Event, Node, Sighting, State
+from headnode.inventory.changes import Change, digest
+from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
+from headnode.inventory.rows import chunks, deployment_from_row, event_from_row, load_nodes, sighting_from_row
+from headnode.inventory.tables import (
+    bmcs,
+    counters,
+    deployments,
+    events,
+    facts,
+    group_members,
+    hardware,
+    nics,
+    nodes,
+    published,
+    secrets,
+    seen,
+)
+from headnode.model import Deployment, Event, Node, Sighting, State
 
 
 class Inventory:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        # SQLite's transactions are like that by nature.
+        snapshot = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
+        self._readers = engine.execution_options(**snapshot)
 
     @classmethod
     def open(cls, url: str | None, default: Path) -> "Inventory":
@@ -28,12 +46,17 @@ class Inventory:
     @contextmanager
     def change(self, actor: str, cause: str) -> Iterator[Change]:
         """One transaction: all of it happens, or nothing."""
-        with self._engine.connect().execution_options(writing=True) as connection, connection.begin():
+        with (
+            failures_explained(self._engine),
+            self._engine.connect().execution_options(writing=True) as connection,
+            connection.begin(),
+        ):
             yield Change(connection, actor, cause)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection, connection.begin():
+        """One moment of the inventory: a node that is enrolled meanwhile is seen whole later, never half now."""
+        with failures_explained(self._engine), self._readers.connect() as connection, connection.begin():
             yield connection
 
     def nodes(self, names: Collection[str] | None = None, *, retired: bool = False) -> list[Node]:
@@ -121,6 +144,52 @@ class Inventory:
                 for batch in chunks(node_ids)
                 for row in connection.execute(query.where(published.c.node_id.in_(batch)))
             }
+
+    def deployment(self, node: Node) -> Deployment | None:
+        """The newest piece of work on a node, running or over."""
+        found = self.deployments([node], limit_each=1)
+        return found[0] if found else None
+
+    def deployments(self, of: Collection[Node], *, limit_each: int = 20) -> list[Deployment]:
+        """The newest first, for each node."""
+        found: list[Deployment] = []
+        with self._reading() as connection:
+            for node in of:
+                query = select(deployments).where(deployments.c.node_id == node.id).order_by(deployments.c.id.desc())
+                rows = connection.execute(query.limit(limit_each))
+                found += [deployment_from_row(row, node.name) for row in rows]
+        return found
+
+    def running_deployment(self, address: str, session: str | None = None) -> tuple[Deployment, Node] | None:
+        """What is under way for the node at an address; with a session, only if that session is its agent's."""
+        node = self.node_at(address)
+        if node is None:
+            return None
+        query = select(deployments).where(
+            deployments.c.node_id == node.id,
+            deployments.c.finished.is_(None),
+            deployments.c.deadline > datetime.now(UTC),
+        )
+        if session is not None:
+            query = query.where(deployments.c.session == digest(session))
+        with self._reading() as connection:
+            row = connection.execute(query.order_by(deployments.c.id.desc())).first()
+        return None if row is None else (deployment_from_row(row, node.name), node)
+
+    def overdue(self) -> list[Node]:
+        """Nodes whose working state has passed its deadline."""
+        with self._reading() as connection:
+            return load_nodes(connection, nodes.c.deadline <= datetime.now(UTC))
+
+    def hardware(self, node: Node) -> dict[str, Any] | None:
+        with self._reading() as connection:
+            found = connection.execute(select(hardware.c.facts).where(hardware.c.node_id == node.id)).scalar()
+            return None if found is None else dict(found)
+
+    def secret(self, name: str) -> str | None:
+        """A sealed secret; headnode.vault opens it."""
+        with self._reading() as connection:
+            return connection.execute(select(secrets.c.sealed).where(secrets.c.name == name)).scalar()
 
     def seen(self) -> list[Sighting]:
         """Unknown hardware, the newest last."""

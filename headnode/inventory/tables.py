@@ -1,5 +1,7 @@
 """The tables. Migrations create them; a test compares the two on every database we support."""
 
+from datetime import UTC, datetime
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -7,6 +9,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Dialect,
     ForeignKey,
     Index,
     Integer,
@@ -14,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
 )
 
 metadata = MetaData(
@@ -25,6 +29,22 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+class Moment(TypeDecorator[datetime]):
+    """A point in time, kept as UTC: SQLite forgets the time zone it is given."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return value if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
 
 # SQLite gives ids of its own only to columns of type INTEGER.
 Id = BigInteger().with_variant(Integer, "sqlite")
@@ -50,7 +70,7 @@ nodes = Table(
     Column("settings", JSON, nullable=False),
     Column("phase", String(32)),
     Column("reason", Text),
-    Column("deadline", DateTime(timezone=True)),
+    Column("deadline", Moment),
     # Grows with every change of any node: publishing asks for nodes above what it published last.
     Column("revision", BigInteger, nullable=False, index=True),
 )
@@ -88,10 +108,16 @@ deployments = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("image", String(200), nullable=False),
-    Column("started", DateTime(timezone=True), nullable=False),
-    Column("deadline", DateTime(timezone=True), nullable=False),
-    Column("finished", DateTime(timezone=True)),
+    Column("intent", String(16), nullable=False),
+    Column("image", String(200)),
+    Column("consent", JSON, nullable=False),
+    # The digest of the agent's session; a new claim after a power cut replaces it, so only one agent speaks.
+    Column("session", String(64), unique=True),
+    Column("step", String(200)),
+    Column("percent", Integer),
+    Column("started", Moment, nullable=False),
+    Column("deadline", Moment, nullable=False),
+    Column("finished", Moment),
     Column("result", String(16)),
     Column("reason", Text),
 )
@@ -103,15 +129,15 @@ tokens = Table(
     Column("digest", String(64), primary_key=True),
     Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("address", String(15), nullable=False),
-    Column("expires", DateTime(timezone=True), nullable=False),
-    Column("used", DateTime(timezone=True)),
+    Column("expires", Moment, nullable=False),
+    Column("used", Moment),
 )
 
 events = Table(
     "events",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("at", DateTime(timezone=True), nullable=False),
+    Column("at", Moment, nullable=False),
     # A name, not a key: history outlives its node.
     Column("node", String(63)),
     Column("kind", String(64), nullable=False),
@@ -132,12 +158,27 @@ published = Table(
     CheckConstraint("path <> ''", name="path"),
 )
 
+hardware = Table(
+    "hardware",
+    metadata,
+    Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("facts", JSON, nullable=False),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("sealed", Text, nullable=False),
+)
+
 seen = Table(
     "seen",
     metadata,
     Column("mac", String(17), primary_key=True),
-    Column("first", DateTime(timezone=True), nullable=False),
-    Column("last", DateTime(timezone=True), nullable=False),
+    Column("first", Moment, nullable=False),
+    Column("last", Moment, nullable=False),
     Column("architecture", String(64)),
     Column("client_id", String(200)),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from headnode import fields
 from headnode.effective import known_profile
-from headnode.errors import InvalidField, InvalidInput
+from headnode.errors import InvalidField, InvalidInput, shown
 from headnode.model import BmcAccess, Event, Nic, Node, State
 from headnode.nodeset import fold
 from headnode.site import Site
@@ -87,12 +87,10 @@ def plan(site: Site, rows: Sequence[Row], existing: Iterable[Node], sealed_passw
     for pool in pools.values():
         pool.reserve(nic.address for _, node, _ in wanted if node for nic in node.nics if nic.address)
     for row, node, problems in wanted:
-        name = node.name if node else row.values.get("name", "?")
-        if first := rows_of.get(name):
-            problems = [
-                *problems,
-                f"{row.where}: name is '{name}'; {first} has it already, give each node its own",
-            ]
+        name = row.values.get("name", "")
+        if name and (first := rows_of.get(name)):
+            taken_by = f"{row.where}: name is {shown(name)}; {first} has it already, give each node its own"
+            problems = [*problems, taken_by]
         rows_of.setdefault(name, row.where)
         items.append(judge_against(site, row, node, problems, taken, pools, sealed_password))
     return Plan(tuple(items))
@@ -110,7 +108,7 @@ def judge_against(
     """One row beside all the others: new, unchanged, or in somebody's way."""
     if node is None or problems:
         problems = [*problems, *(collisions(row, node, taken) if node else unjudged_collisions(row, taken))]
-        return Item(row.values.get("name", "?"), Verdict.PROBLEM, None, tuple(problems))
+        return Item(label(row), Verdict.PROBLEM, None, tuple(problems))
     present = taken.nodes.get(node.name)
     if present is not None and present.state is not State.RETIRED:
         different = differences(row, node, present)
@@ -128,6 +126,11 @@ def judge_against(
         node = replace(node, id=present.id)  # a retired name comes back with its history
     taken.add(node)
     return Item(node.name, Verdict.NEW, node)
+
+
+def label(row: Row) -> str:
+    """The name as it was given, safe to print."""
+    return shown(row.values.get("name", "?"))[1:-1]
 
 
 def with_addresses(node: Node, pools: Mapping[str, addresses.Pool], where: str) -> Node:
@@ -215,14 +218,14 @@ def claims(node: Node, taken: Taken) -> Iterator[tuple[str, str, dict[str, str]]
 
 def unjudged_collisions(row: Row, taken: Taken) -> list[str]:
     """A row that is wrong in itself is still compared, so that the admin sees everything at once."""
-    name, found = row.values.get("name", "?"), []
     try:
         mac = fields.mac_address(row.values.get("mac", ""))
     except InvalidField:
         return []
-    if taken.macs.get(mac, name) != name:
-        found.append(f"{row.where}: {name}'s mac is '{mac}'; {taken.macs[mac]} has it already")
-    return found
+    holder = taken.macs.get(mac)
+    if holder is None or holder == row.values.get("name"):
+        return []
+    return [f"{row.where}: {label(row)}'s mac is '{mac}'; {holder} has it already"]
 
 
 def differences(row: Row, node: Node, present: Node) -> list[str]:

@@ -166,9 +166,13 @@ def create(paths: Paths, given: Proposal) -> None:
 
 
 def write_new(path: Path, text: str) -> None:
+    """The file appears whole, or not at all when somebody else was quicker."""
     draft = path.with_suffix(".draft")
     with draft.open("w") as stream:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
-    draft.replace(path)
+    try:
+        os.link(draft, path)
+    finally:
+        draft.unlink()

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
-from headnode import fields, lifecycle, nodeset
+from headnode import fields, lifecycle, nodeset, sitechecks
 from headnode.effective import SETTINGS, Value, effective, known_profile, parse_setting
 from headnode.errors import InvalidField, InvalidInput, NotFound, Taken
+from headnode.errors import shown as quoted
 from headnode.model import BmcAccess, Event, Intent, Nic, Node, State
-from headnode.site import Site
+from headnode.site import Settings, Site
 from headnode.workflows import addresses, enroll
 from headnode.workflows.context import Context
 
@@ -29,7 +31,7 @@ def select(context: Context, text: str | None) -> list[Node]:
         found = context.inventory.nodes()
         return sorted(found, key=lambda node: nodeset.natural_key(node.name))
     groups: dict[str, list[str]] = {}
-    if "@" in text:
+    if set("@*?") & set(text):
         groups = {"all": context.inventory.names(), **context.inventory.groups()}
     names = nodeset.expand(text, groups=groups)
     found = context.inventory.nodes(names)
@@ -38,6 +40,8 @@ def select(context: Context, text: str | None) -> list[Node]:
         verb = "is" if len(missing) == 1 else "are"
         hint = "'headnode nodes' lists what is enrolled"
         raise NotFound(f"{nodeset.fold(missing)} {verb} not enrolled", hint=hint)
+    if not found:
+        raise NotFound(f"no enrolled node is in {quoted(text)}", hint="'headnode nodes' lists what is enrolled")
     return sorted(found, key=lambda node: nodeset.natural_key(node.name))
 
 
@@ -51,6 +55,7 @@ def document(node: Node) -> dict[str, Any]:
         "mac": node.mac,
         "address": node.address,
         "bmc": node.bmc.address if node.bmc else None,
+        "bmc_mac": node.bmc.mac if node.bmc else None,
         "rack": node.rack,
         "position": node.position,
         "groups": list(node.groups),
@@ -83,7 +88,7 @@ def jsonable(value: Any) -> Any:
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [jsonable(item) for item in value]
-    return value
+    return value.value if isinstance(value, Enum) else value
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
@@ -91,9 +96,9 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals:
-            raise InvalidInput(f"'{assignment}' is not key=value; use a form such as profile=gpu")
+            raise InvalidInput(f"{quoted(assignment)} is not key=value; use a form such as profile=gpu")
         if key not in (*FIELDS, *SETTINGS):
-            raise NotFound(f"there is no field '{key}'; known are {', '.join((*FIELDS, *SETTINGS))}")
+            raise NotFound(f"there is no field {quoted(key)}; known are {', '.join((*FIELDS, *SETTINGS))}")
         if key in found:
             raise InvalidInput(f"{key} is given twice; keep one")
         found[key] = text
@@ -102,16 +107,20 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
 
 def changed(site: Site, node: Node, wanted: Mapping[str, str]) -> Node:
     """The node with these fields set; an empty text takes a value away. Pure."""
-    for key, text in wanted.items():
+    # In the order of the fields, so that a position is judged in the rack it is going to be in.
+    for key in sorted(wanted, key=(*FIELDS, *SETTINGS).index):
+        text = wanted[key]
         fields.plain_text(text, field=key, limit=4000)
-        node = with_setting(node, key, text) if key in SETTINGS else with_field(site, node, key, text)
+        node = with_setting(site, node, key, text) if key in SETTINGS else with_field(site, node, key, text)
     return node
 
 
-def with_setting(node: Node, key: str, text: str) -> Node:
+def with_setting(site: Site, node: Node, key: str, text: str) -> Node:
     own = {name: value for name, value in node.settings.items() if name != key}
     if text:
         own[key] = jsonable(parse_setting(key, text))
+        for problem in sitechecks.settings_problems((), Settings.model_validate({key: own[key]}), site):
+            raise InvalidField(key, text, problem.expected)
     return replace(node, settings=own)
 
 
@@ -175,6 +184,8 @@ def set_fields(context: Context, names: Sequence[str], wanted: Mapping[str, str]
     """Change fields of nodes: all of them or, when one value is taken or wrong, none."""
     with context.inventory.change(context.actor, context.cause) as change:
         before = change.nodes(names)
+        if gone := [node.name for node in before if node.state is State.RETIRED]:
+            raise NotFound(f"{nodeset.fold(gone)} was retired in the meantime; nothing was changed")
         after = [changed(context.site, node, wanted) for node in before]
         made = edits(before, after)
         touched = {edit.node for edit in made}

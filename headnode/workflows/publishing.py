@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from headnode import control
 from headnode.model import File, Node, Producer, State
-from headnode.publish import Workplace, differing, publish, publishers_lock, recover
+from headnode.publish import Reload, Workplace, differing, publish, publishers_lock, recover
 from headnode.workflows.context import Context
 
 
@@ -36,6 +37,10 @@ class Wanted:
     def gone(self) -> list[str]:
         return [path for path in self.known if path not in self.files]
 
+    @property
+    def new_owners(self) -> dict[str, int]:
+        return {path: owner for path, owner in self.owners.items() if self.known.get(path) != owner}
+
 
 def producers(context: Context) -> list[Producer]:
     from headnode.workflows.discovery import open_window
@@ -47,26 +52,21 @@ def producers(context: Context) -> list[Producer]:
     return [BootScripts(window), Dnsmasq(context.paths, window), Nginx(context.paths)]
 
 
-def publish_changes(context: Context, *, full: bool = False) -> Outcome:
+def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:
     """Publish every node changed since last time, or everything when the site or a template changed."""
     place = Workplace(context.paths.published)
+    reload = reload or partial(control.reload, context.paths)
     with publishers_lock(place):
-        recovered = recover(place)
+        recovered = recover(place, reload)
         digest = context.site_digest
         everything = full or recovered or digest != context.inventory.fact("published_inputs")
         wanted = render(context, everything=everything)
         write = differing(place.live, wanted.files)
         gone = wanted.gone
         warnings: list[str] = []
+        claim(context, wanted)
         if write or gone or recovered:
-            touched = {*write, *gone}
-            warnings = publish(
-                place,
-                write,
-                gone,
-                check=lambda staged: check(context, staged, write),
-                reload=lambda: control.reload(context.paths, touched),
-            )
+            warnings = publish(place, write, gone, lambda staged: check(context, staged, write), reload)
         remember(context, wanted, digest, write, gone)
     return Outcome(wanted.nodes, tuple(write), tuple(gone), tuple(warnings))
 
@@ -78,16 +78,15 @@ def render(context: Context, *, everything: bool) -> Wanted:
     files: dict[str, File] = {}
     owners: dict[str, int] = {}
     for producer in producers(context):
-        for owner, made in rendered_by(producer, context, nodes, everything):
+        for owner, made in rendered_by(producer, context, nodes):
             files.update(made)
             owners.update(dict.fromkeys(made, owner))
     known = context.inventory.published_files(None if everything else [0, *(node.id for node in nodes)])
     return Wanted(revision, len(nodes), files, owners, known)
 
 
-def rendered_by(
-    producer: Producer, context: Context, nodes: Iterable[Node], everything: bool
-) -> Iterable[tuple[int, dict[str, File]]]:
+def rendered_by(producer: Producer, context: Context, nodes: Iterable[Node]) -> Iterable[tuple[int, dict[str, File]]]:
+    """Files by their owner. The site's own few are always made: a discovery window changes them too."""
     yield 0, dict(producer.site_files(context.site))
     for node in nodes:
         if node.state is not State.RETIRED:
@@ -102,14 +101,20 @@ def check(context: Context, staged: Path, changed: Collection[str]) -> list[str]
     ]
 
 
+def claim(context: Context, wanted: Wanted) -> None:
+    """Write down whose the files are before they are live: a crash must leave no file that nobody would remove."""
+    if owners := wanted.new_owners:
+        with context.inventory.change(context.actor, context.cause) as change:
+            change.remember_published(owners, [])
+
+
 def remember(context: Context, wanted: Wanted, digest: str, write: Collection[str], gone: Collection[str]) -> None:
     """Last of all: had we died before this, the next publish would simply find the same nodes changed."""
-    owners = {path: owner for path, owner in wanted.owners.items() if wanted.known.get(path) != owner}
     same_inputs = digest == context.inventory.fact("published_inputs")
-    if not (owners or gone or write) and same_inputs and wanted.nodes == 0:
+    if not (gone or write) and same_inputs and wanted.nodes == 0:
         return
     with context.inventory.change(context.actor, context.cause) as change:
-        change.remember_published(owners, gone)
+        change.remember_published({}, gone)
         change.set_fact("published_revision", str(wanted.revision))
         change.set_fact("published_inputs", digest)
         if write or gone:
@@ -124,8 +129,8 @@ def preview(context: Context) -> list[tuple[str, bytes | None, bytes | None]]:
     changes: list[tuple[str, bytes | None, bytes | None]] = []
     for path, file in sorted(differing(place.live, wanted.files).items()):
         changes.append((path, current(place.live / path), file.content))
-    changes += [(path, current(place.live / path), None) for path in sorted(wanted.gone)]
-    return changes
+    gone = [(path, current(place.live / path), None) for path in sorted(wanted.gone)]
+    return changes + [change for change in gone if change[1] is not None]
 
 
 def current(path: Path) -> bytes | None:

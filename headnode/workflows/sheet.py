@@ -63,7 +63,7 @@ def read_yaml(text: str, name: str, site: Site) -> list[Row]:
     """A list of mappings, or the same below the key `nodes`."""
     from headnode.sitefile import read_yaml as parse
 
-    data, lines = parse(text.encode(), name)
+    data, lines = parse(text.encode(), name, texts=True)
     at: tuple[str | int, ...] = ()
     if isinstance(data, dict) and set(data) == {"nodes"}:
         data, at = data["nodes"], ("nodes",)
@@ -106,12 +106,14 @@ def nic_columns(site: Site) -> dict[str, str]:
 
 def expand(values: Mapping[str, str], where: str) -> list[Row]:
     """One row for each name."""
-    given = {column: text.strip(" ") for column, text in values.items() if text.strip()}
+    given = {column: text.strip(" ") for column, text in values.items() if text.strip(" ")}
     if "name" not in given:
         return [Row(where, given)]
     if not set("[,@&!^*?") & set(given["name"]):
         return [Row(where, given)]
-    names = nodeset.expand(given["name"], field="name", where=where)
+    names = nodeset.expand_in_order(given["name"], field="name", where=where)
+    if not names:
+        raise InvalidField("name", given["name"], "that names no node; use a form such as gpu[01-16]", where=where)
     lists = {column: each(given, column, names, where) for column in given if column in EACH or column.endswith("_mac")}
     return [
         Row(where, {**given, "name": name, **{column: values[index] for column, values in lists.items()}})
@@ -121,7 +123,10 @@ def expand(values: Mapping[str, str], where: str) -> list[Row]:
 
 def each(given: Mapping[str, str], column: str, names: list[str], where: str) -> list[str]:
     text = given[column]
-    values = nodeset.expand(text, field=column, where=where) if "[" in text else text.split()
+    if not text.isprintable():
+        raise InvalidField(column, text, "control characters and line breaks are not allowed", where=where)
+    values = nodeset.expand_in_order(text, field=column, where=where) if "[" in text else text.split(" ")
+    values = [value for value in values if value]
     if len(values) != len(names):
         expected = f"use as many as there are names: {len(names)}, not {len(values)}"
         raise InvalidField(column, text, expected, where=where)

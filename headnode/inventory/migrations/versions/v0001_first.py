@@ -86,13 +86,19 @@ def create_deployments() -> None:
         "deployments",
         sa.Column("id", Id, nullable=False),
         sa.Column("node_id", Id, nullable=False),
-        sa.Column("image", sa.String(200), nullable=False),
+        sa.Column("intent", sa.String(16), nullable=False),
+        sa.Column("image", sa.String(200)),
+        sa.Column("consent", sa.JSON, nullable=False),
+        sa.Column("session", sa.String(64)),
+        sa.Column("step", sa.String(200)),
+        sa.Column("percent", sa.Integer),
         sa.Column("started", Moment, nullable=False),
         sa.Column("deadline", Moment, nullable=False),
         sa.Column("finished", Moment),
         sa.Column("result", sa.String(16)),
         sa.Column("reason", sa.Text),
         sa.PrimaryKeyConstraint("id", name="pk_deployments"),
+        sa.UniqueConstraint("session", name="uq_deployments_session"),
         sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name="fk_deployments_node_id", ondelete="CASCADE"),
     )
     op.create_index("ix_deployments_node_id", "deployments", ["node_id"])
@@ -134,6 +140,20 @@ def create_history() -> None:
         sa.CheckConstraint("path <> ''", name="ck_published_path"),
     )
     op.create_index("ix_published_node_id", "published", ["node_id"])
+    op.create_table(
+        "hardware",
+        sa.Column("node_id", Id, nullable=False),
+        sa.Column("at", Moment, nullable=False),
+        sa.Column("facts", sa.JSON, nullable=False),
+        sa.PrimaryKeyConstraint("node_id", name="pk_hardware"),
+        sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name="fk_hardware_node_id", ondelete="CASCADE"),
+    )
+    op.create_table(
+        "secrets",
+        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("sealed", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_secrets"),
+    )
     op.create_table(
         "seen",
         sa.Column("mac", sa.String(17), nullable=False),

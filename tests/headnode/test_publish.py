@@ -1,0 +1,495 @@
+"""Publishing is a transaction: all of it is live, or nothing has changed."""
+
+import errno
+import json
+import multiprocessing
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+import templates
+from headnode import publish as publishing_module
+from headnode.errors import HeadnodeError, PublishFailed
+from headnode.model import File
+from headnode.paths import Paths
+from headnode.publish import Workplace, begin, confined, differing, publish, publishers_lock, recover, stage, swap
+from headnode.workflows import enroll, nodes, publishing
+from headnode.workflows.context import Context
+from tests.support import row_of, tree
+
+OLD = {"a": File(b"old a"), "d/b": File(b"old b"), "gone": File(b"old gone")}
+NEW = {"a": File(b"new a"), "d/b": File(b"new b", 0o600), "d/c": File(b"new c")}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    """A live tree with the old files in it."""
+    made = Workplace(tmp_path / "published")
+    publish(made, OLD, [], no_warnings, tell_nobody)
+    return made
+
+
+def no_warnings(staged: Path) -> list[str]:
+    return []
+
+
+def tell_nobody(touched: set[str]) -> None:
+    pass
+
+
+def live(place: Workplace) -> dict[str, bytes]:
+    return {path: content for path, (content, _, _, _) in tree(place.live).items()}
+
+
+def contents(files: dict[str, File]) -> dict[str, bytes]:
+    return {path: file.content for path, file in files.items()}
+
+
+def refuse(what: object) -> list[str]:
+    raise PublishFailed("the checker says no")
+
+
+def test_new_files_go_live_with_their_modes_and_old_ones_disappear(place: Workplace) -> None:
+    assert publish(place, NEW, ["gone"], lambda staged: ["careful"], tell_nobody) == ["careful"]
+    assert live(place) == contents(NEW)
+    assert (place.live / "d/b").stat().st_mode & 0o777 == 0o600
+    assert not place.transaction.exists()
+
+
+def test_the_checker_sees_the_new_files_before_they_are_live(place: Workplace) -> None:
+    def check(staged: Path) -> list[str]:
+        assert (staged / "a").read_bytes() == b"new a"
+        assert (place.live / "a").read_bytes() == b"old a"
+        return []
+
+    publish(place, NEW, ["gone"], check, tell_nobody)
+
+
+def test_a_refusal_leaves_everything_as_it_was(place: Workplace) -> None:
+    before = tree(place.live)
+    with pytest.raises(PublishFailed, match="the checker says no"):
+        publish(place, NEW, ["gone"], refuse, tell_nobody)
+    assert tree(place.live) == before
+    assert not place.transaction.exists()
+
+
+def test_a_failed_reload_is_rolled_back_and_the_programs_are_told_again(place: Workplace) -> None:
+    before, seen = tree(place.live), []
+
+    def reload(touched: set[str]) -> None:
+        seen.append((touched, live(place)))
+        if len(seen) == 1:
+            raise HeadnodeError("dnsmasq did not come back", hint="look at its log")
+
+    with pytest.raises(
+        PublishFailed, match="rolled back, because reloading failed: dnsmasq did not come back"
+    ) as caught:
+        publish(place, NEW, ["gone"], no_warnings, reload)
+    assert caught.value.hint == "look at its log"
+    assert tree(place.live) == before
+    touched = {"a", "d/b", "d/c", "gone"}
+    assert seen == [(touched, contents(NEW)), (touched, contents(OLD))]
+    assert not place.transaction.exists()
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "the disk")
+
+
+class Failing:
+    """A function that fails after a number of calls; as on a full disk, unless said otherwise."""
+
+    def __init__(self, function: Callable[..., object], after: int, error: BaseException = FULL) -> None:
+        self.function, self.left, self.error = function, after, error
+
+    def __call__(self, *args: object, **more: object) -> object:
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+        return self.function(*args, **more)
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_disk_that_is_full_while_staging_changes_nothing(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    before = tree(place.live)
+    monkeypatch.setattr(os, "fsync", Failing(os.fsync, after))
+    with pytest.raises(PublishFailed, match=r"No space left on device.*what was live before still is"):
+        publish(place, NEW, ["gone"], no_warnings, tell_nobody)
+    assert tree(place.live) == before
+    assert not place.transaction.exists()
+
+
+@pytest.mark.parametrize("after", range(3))
+def test_a_swap_that_fails_half_way_is_taken_back(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    before = tree(place.live)
+    monkeypatch.setattr(publishing_module, "keep", Failing(publishing_module.keep, after))
+    with pytest.raises(PublishFailed, match="rolled back, because the disk: No space left"):
+        publish(place, NEW, ["gone"], no_warnings, tell_nobody)
+    assert tree(place.live) == before
+
+
+@pytest.mark.root
+def test_a_disk_that_is_really_full_changes_nothing(tmp_path: Path) -> None:
+    mount = tmp_path / "small"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", mount], check=True)
+    try:
+        place = Workplace(mount / "published")
+        publish(place, OLD, [], no_warnings, tell_nobody)
+        before = tree(place.live)
+        with pytest.raises(PublishFailed, match="No space left on device"):
+            publish(place, {**NEW, "big": File(b"x" * 1_000_000)}, ["gone"], no_warnings, tell_nobody)
+        assert tree(place.live) == before
+        publish(place, NEW, ["gone"], no_warnings, tell_nobody)
+        assert live(place) == contents(NEW)
+    finally:
+        subprocess.run(["umount", mount], check=True)
+
+
+def interrupted(place: Workplace, renames: int) -> None:
+    """A publisher that died after so many renames."""
+    stage(place, NEW)
+    begin(place, list(NEW), ["gone"])
+    swap(place, sorted(NEW)[:renames], [])
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_the_next_publisher_finishes_what_a_crash_interrupted_and_tells_everybody(
+    place: Workplace, renames: int
+) -> None:
+    interrupted(place, renames)
+    told: list[set[str]] = []
+    assert recover(place, told.append) is True
+    assert live(place) == contents(NEW)
+    assert told == [{"a", "d/b", "d/c", "gone"}]
+    assert not place.transaction.exists()
+    assert recover(place, told.append) is False
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_what_a_crash_interrupted_is_taken_back_when_the_reload_fails(place: Workplace, renames: int) -> None:
+    before = tree(place.live)
+    interrupted(place, renames)
+    with pytest.raises(PublishFailed, match="rolled back"):
+        recover(place, refuse)  # type: ignore[arg-type]
+    assert tree(place.live) == before
+
+
+def test_a_crash_before_the_journal_is_forgotten(place: Workplace) -> None:
+    before = tree(place.live)
+    stage(place, NEW)
+    assert recover(place, tell_nobody) is False
+    assert tree(place.live) == before
+    assert not place.transaction.exists()
+
+
+@pytest.mark.parametrize("journal", ["", "{", "null", "[]", '{"write": []}', '{"write": 5, "remove": []}'])
+def test_a_damaged_journal_means_that_everything_has_to_be_compared(place: Workplace, journal: str) -> None:
+    stage(place, NEW)
+    place.journal.write_text(journal)
+    assert recover(place, tell_nobody) is True
+    assert not place.transaction.exists()
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "", "..", "a\0b", "d/.."])
+def test_a_path_that_leads_out_of_the_tree_is_refused(place: Workplace, path: str) -> None:
+    with pytest.raises(PublishFailed, match="leads outside"):
+        confined(place.live, path)
+    with pytest.raises(PublishFailed, match="leads outside"):
+        publish(place, {path: File(b"evil")}, [], no_warnings, tell_nobody)
+    with pytest.raises(PublishFailed, match="leads outside"):
+        differing(place.live, {path: File(b"evil")})
+    assert live(place) == contents(OLD)
+
+
+def test_a_journal_cannot_lead_out_of_the_tree(place: Workplace) -> None:
+    stage(place, NEW)
+    place.journal.write_text(json.dumps({"write": [], "remove": ["../../precious"]}))
+    with pytest.raises(PublishFailed, match="leads outside"):
+        recover(place, tell_nobody)
+
+
+def test_only_what_differs_in_content_or_mode_is_written(place: Workplace) -> None:
+    same = {"a": File(b"old a"), "d/b": File(b"old b", 0o600), "x": File(b"")}
+    assert set(differing(place.live, same)) == {"d/b", "x"}
+
+
+def test_a_directory_in_the_way_of_a_file_is_one_sentence(place: Workplace) -> None:
+    before = tree(place.live)
+    wanted = {"a": File(b"new a"), "d": File(b"no longer a directory")}
+    assert set(differing(place.live, wanted)) == {"a", "d"}
+    with pytest.raises(PublishFailed, match=r"rolled back, because .*/d: "):
+        publish(place, wanted, [], no_warnings, tell_nobody)
+    assert tree(place.live) == before
+
+
+def test_a_file_in_the_way_of_a_directory_is_one_sentence(place: Workplace) -> None:
+    before = tree(place.live)
+    with pytest.raises(PublishFailed, match="rolled back"):
+        publish(place, {"a/b": File(b"below a file")}, [], no_warnings, tell_nobody)
+    assert tree(place.live) == before
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(PublishFailed, match="cannot publish to"),
+        publishers_lock(Workplace(tmp_path / "file/published")),
+    ):
+        pass
+
+
+def test_many_files_are_published_too(tmp_path: Path) -> None:
+    many = {f"d/{number}": File(str(number).encode()) for number in range(200)}
+    place = Workplace(tmp_path / "published")
+    publish(place, many, [], no_warnings, tell_nobody)
+    assert live(place) == contents(many)
+
+
+def append_slowly(place: Workplace, number: int) -> None:
+    with publishers_lock(place):
+        log = place.live / "log"
+        before = log.read_text() if log.exists() else ""
+        publish(place, {"log": File(f"{before}{number}\n".encode())}, [], no_warnings, tell_nobody)
+
+
+def test_publishers_queue(tmp_path: Path) -> None:
+    """Each adds a line to what it finds: had two been at work at once, a line would be missing."""
+    place = Workplace(tmp_path / "published")
+    processes = multiprocessing.get_context("forkserver")
+    started = [processes.Process(target=append_slowly, args=(place, number)) for number in range(6)]
+    for one in started:
+        one.start()
+    for one in started:
+        one.join(60)
+    assert [one.exitcode for one in started] == [0] * 6
+    assert sorted((place.live / "log").read_text().split()) == [str(number) for number in range(6)]
+
+
+# The workflow: which nodes are rendered, what is remembered, what is removed.
+
+
+@pytest.fixture
+def published(context: Context) -> Context:
+    """Three nodes, enrolled and published."""
+    enroll.enroll(context, [row_of(1), row_of(2), row_of(3)])
+    publishing.publish_changes(context)
+    return context
+
+
+@pytest.fixture
+def renders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the templates rendered from here on."""
+    names: list[str] = []
+    original = templates.render
+
+    def counted(name: str, /, **values: object) -> str:
+        names.append(name)
+        return original(name, **values)
+
+    monkeypatch.setattr(templates, "render", counted)
+    return names
+
+
+SITE_FILES = ("dnsmasq/provision.conf", "http/boot/unknown.ipxe", "nginx/nginx.conf")
+SITE_TEMPLATES = ["boot/unknown.ipxe.j2", "dnsmasq/provision.conf.j2", "nginx/nginx.conf.j2"]
+
+
+def again(context: Context) -> Context:
+    return Context(context.paths, context.actor, context.cause)
+
+
+def test_a_node_is_published_as_three_files(published: Context) -> None:
+    files = set(tree(published.paths.published))
+    assert files == {
+        *SITE_FILES,
+        *(f"http/boot/10.20.1.{n}.ipxe" for n in (1, 2, 3)),
+        *(f"dnsmasq/{kind}/gpu0{n}" for kind in ("provision.d", "names.d") for n in (1, 2, 3)),
+    }
+    assert set(published.inventory.published_files()) == files
+
+
+def test_only_the_sites_own_files_are_rendered_when_nothing_has_changed(published: Context, renders: list[str]) -> None:
+    before, revision = tree(published.paths.published), published.inventory.changed_since(0)[0]
+    assert publishing.publish_changes(published) == publishing.Outcome()
+    assert renders == SITE_TEMPLATES
+    assert tree(published.paths.published) == before
+    assert published.inventory.changed_since(0)[0] == revision
+
+
+def test_one_changed_node_touches_only_its_own_files(published: Context, renders: list[str]) -> None:
+    before = tree(published.paths.published)
+    nodes.set_fields(published, ["gpu02"], {"mac": "52:54:00:ff:00:02"})
+    outcome = publishing.publish_changes(published)
+    after = tree(published.paths.published)
+    assert outcome.written == ("dnsmasq/provision.d/gpu02",)
+    assert outcome.nodes == 1
+    own = ["boot/disk.ipxe.j2", "dnsmasq/host.j2", "dnsmasq/names.j2"]
+    assert sorted(renders) == sorted([*SITE_TEMPLATES, *own])
+    assert {path for path in after if after[path] != before[path]} == {"dnsmasq/provision.d/gpu02"}
+    assert b"52:54:00:ff:00:02" in after["dnsmasq/provision.d/gpu02"][0]
+
+
+def work_for(context: Context, name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """What publishing a change of one node costs: counted, because times depend on the day."""
+    nodes.set_fields(context, [name], {"mac": f"52:54:00:ff:00:{name[-2:]}"})
+    done: Counter[str] = Counter()
+    before = tree(context.paths.published)
+    with monkeypatch.context() as patch:
+        for module, function in (
+            (templates, "render"),
+            (publishing_module, "same"),
+            (publishing_module, "confined"),
+            (Connection, "execute"),
+        ):
+            patch.setattr(module, function, counted(getattr(module, function), function, done))
+        outcome = publishing.publish_changes(context)
+    after = tree(context.paths.published)
+    assert outcome.written == (f"dnsmasq/provision.d/{name}",)
+    assert [path for path in after if after[path] != before[path]] == [f"dnsmasq/provision.d/{name}"]
+    return dict(done)
+
+
+def counted(function: Callable[..., object], name: str, done: "Counter[str]") -> Callable[..., object]:
+    def call(*args: object, **more: object) -> object:
+        done[name] += 1
+        return function(*args, **more)
+
+    return call
+
+
+def test_the_work_for_one_node_is_the_same_among_few_and_many(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enroll.enroll(context, [row_of(number) for number in range(1, 11)])
+    publishing.publish_changes(context)
+    among_few = work_for(context, "gpu07", monkeypatch)
+    assert (among_few["render"], among_few["same"]) == (6, 6)
+    enroll.enroll(context, [row_of(number) for number in range(11, 300)])
+    publishing.publish_changes(context)
+    assert work_for(context, "gpu08", monkeypatch) == among_few
+
+
+def test_a_changed_site_is_compared_in_full_and_only_what_differs_is_written(published: Context) -> None:
+    file = published.paths.site_file
+    file.write_text(file.read_text().replace("dns: []", "dns: [9.9.9.9]"))
+    outcome = publishing.publish_changes(again(published))
+    assert outcome.written == ("dnsmasq/provision.conf",)
+
+
+def test_what_somebody_changed_by_hand_is_put_right_by_a_full_publish(published: Context) -> None:
+    host = published.paths.published / "dnsmasq/provision.d/gpu01"
+    host.write_text("rubbish")
+    (published.paths.published / "dnsmasq/names.d/gpu03").unlink()
+    assert publishing.publish_changes(published).written == ()
+    outcome = publishing.publish_changes(published, full=True)
+    assert set(outcome.written) == {"dnsmasq/provision.d/gpu01", "dnsmasq/names.d/gpu03"}
+    assert "gpu01" in host.read_text()
+
+
+def test_the_files_of_a_retired_node_disappear(published: Context) -> None:
+    nodes.retire(published, ["gpu02"])
+    outcome = publishing.publish_changes(published)
+    gone = {"dnsmasq/provision.d/gpu02", "dnsmasq/names.d/gpu02", "http/boot/10.20.1.2.ipxe"}
+    assert set(outcome.removed) == gone
+    assert not gone & set(tree(published.paths.published))
+    assert not gone & set(published.inventory.published_files())
+
+
+def test_a_node_that_moves_leaves_nothing_behind(published: Context) -> None:
+    nodes.set_fields(published, ["gpu01"], {"address": "10.20.5.5"})
+    outcome = publishing.publish_changes(published)
+    assert outcome.removed == ("http/boot/10.20.1.1.ipxe",)
+    assert "http/boot/10.20.5.5.ipxe" in outcome.written
+
+
+def test_an_address_that_goes_to_another_node_keeps_its_file(published: Context) -> None:
+    nodes.retire(published, ["gpu01"])
+    enroll.enroll(published, [row_of(9)])
+    publishing.publish_changes(published)
+    script = published.paths.published / "http/boot/10.20.1.1.ipxe"
+    assert "gpu09" in script.read_text()
+    nodes.retire(published, ["gpu09"])
+    publishing.publish_changes(published)
+    assert not script.exists()
+
+
+@pytest.mark.parametrize("moment", ["discard", "remember"])
+def test_a_crash_after_going_live_leaves_no_file_that_nobody_would_remove(
+    context: Context, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    enroll.enroll(context, [row_of(1)])
+    with monkeypatch.context() as patch:
+        target = publishing_module if moment == "discard" else publishing
+        calls = {"discard": 2, "remember": 0}[moment]  # recovering and staging discard too
+        patch.setattr(target, moment, Failing(getattr(target, moment), calls, KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            publishing.publish_changes(context)
+    assert (context.paths.published / "dnsmasq/provision.d/gpu01").exists()
+    nodes.retire(context, ["gpu01"])
+    publishing.publish_changes(again(context))
+    assert set(tree(context.paths.published)) == set(SITE_FILES)
+
+
+def test_a_refused_publish_is_tried_again_with_everything_still_due(published: Context) -> None:
+    nodes.set_fields(published, ["gpu02"], {"mac": "52:54:00:ff:00:02"})
+
+    def refuse_reload(touched: set[str]) -> None:
+        raise HeadnodeError("no")
+
+    before = tree(published.paths.published)
+    with pytest.raises(PublishFailed, match="rolled back"):
+        publishing.publish_changes(published, reload=refuse_reload)
+    assert tree(published.paths.published) == before
+    assert publishing.publish_changes(published).written == ("dnsmasq/provision.d/gpu02",)
+
+
+def test_the_reload_is_told_what_was_touched(published: Context) -> None:
+    told: list[set[str]] = []
+    nodes.retire(published, ["gpu03"])
+    publishing.publish_changes(published, reload=told.append)
+    assert told == [{"dnsmasq/provision.d/gpu03", "dnsmasq/names.d/gpu03", "http/boot/10.20.1.3.ipxe"}]
+
+
+@pytest.mark.program("dnsmasq")
+def test_a_configuration_that_dnsmasq_refuses_stays_out(
+    published: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = tree(published.paths.published)
+    original = templates.render
+    monkeypatch.setattr(
+        templates, "render", lambda name, /, **v: original(name, **v) + ("nonsense\n" if "conf" in name else "")
+    )
+    with pytest.raises(PublishFailed, match=r"dnsmasq refuses .*bad option.*; what was live before still is"):
+        publishing.publish_changes(published, full=True)
+    assert tree(published.paths.published) == before
+
+
+def test_preview_and_render_say_what_a_publish_would_do_and_do_nothing(published: Context) -> None:
+    nodes.set_fields(published, ["gpu02"], {"mac": "52:54:00:ff:00:02"})
+    nodes.retire(published, ["gpu03"])
+    before = tree(published.paths.published)
+    changes = {path: (now is None, then is None) for path, now, then in publishing.preview(published)}
+    assert changes["dnsmasq/provision.d/gpu02"] == (False, False)
+    assert changes["dnsmasq/provision.d/gpu03"] == (False, True)
+    assert tree(published.paths.published) == before
+    node = published.inventory.node("gpu01")
+    assert node is not None
+    rendered = publishing.render_node(published, node)
+    assert {path: file.content for path, file in rendered.items()} == {path: before[path][0] for path in rendered}
+    assert publishing.render_file(published, "no/such") is None
+
+
+def test_the_place_of_everything_is_below_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADNODE_ROOT", str(tmp_path))
+    paths = Paths.from_environment()
+    found = [paths.config, paths.ca, paths.state, paths.database, paths.published, paths.runtime, paths.logs]
+    assert all(path.is_relative_to(tmp_path) for path in found)
