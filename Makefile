@@ -9,9 +9,11 @@ LAB := .lab
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, and those that only its tests need. Names only: the distribution pins versions.
-RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 mmdebstrap zstd
+RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 mmdebstrap zstd util-linux \
+    grub-common grub-efi-amd64-bin shim-signed grub-efi-amd64-signed
 TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf grub-common grub-efi-amd64-bin \
-    busybox
+    busybox \
+    udhcpc seabios ipxe-qemu mtools dosfstools
 
 .PHONY: help
 help: ## Say what can be made

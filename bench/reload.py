@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 
 from bench.dhcp import SITE, hosts, start_ours
 from headnode import sitefile
@@ -77,7 +78,7 @@ def main() -> None:
             wire.attach(head, "eth0", address="10.20.0.1/16")
             wire.attach(nodes, "eth0")
             paths = Paths(running.directory / f"ours{count}")
-            pid = start_ours(running, head, count, lambda text, v=variant, p=paths: changed(text, v, p)).pid
+            pid = start_ours(running, head, count, partial(changed, variant=variant, paths=paths)).pid
             with nodes.inside():
                 began = time.monotonic()
                 got = acquire_all("eth0", [Client(synthetic_mac(i)) for i in range(300)], window=16, timeout=60)
