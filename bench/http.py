@@ -21,7 +21,7 @@ SITE = """
 cluster: bench
 domain: bench.lan
 networks:
-  provision: {cidr: 10.20.0.0/16, interface: eth0, head: 10.20.0.1}
+  provision: {cidr: 10.20.0.0/16, interface: eth0, head: 10.20.0.1, node_range: 10.20.1.0-10.20.1.255}
 """
 PLAIN = """
 daemon off; user root; worker_processes auto; pid {home}/nginx.pid; error_log stderr;
