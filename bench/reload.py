@@ -57,6 +57,8 @@ def gap(nodes: Namespace, pid: int) -> float:
 def effect(nodes: Namespace, paths: Paths, pid: int, count: int) -> tuple[float, float]:
     """Seconds of assembling, and until the new node is offered its address."""
     new = hosts(count + 1)[-1]
+    # As in a running head node, which has read the others before.
+    dnsmasq.assemble(paths)
     began = time.monotonic()
     for name, file in dnsmasq.Dnsmasq(paths).node_files(sitefile.parse(SITE.encode(), "site.yaml"), new).items():
         (paths.published / name).write_bytes(file.content)
