@@ -40,7 +40,7 @@ def loop(directory: Path, size: int, sector: int = 512) -> Iterator[str]:
     image = directory / f"disk-{size}-{sector}"
     with image.open("ab") as file:
         file.truncate(size)
-    argv = ["losetup", "--find", "--show", "--sector-size", str(sector), image]
+    argv = ["losetup", "--find", "--show", "--sector-size", str(sector), str(image)]
     device = run.run(argv).stdout.strip()
     try:
         yield device
