@@ -134,6 +134,16 @@ FixedSize = Annotated[
 ]
 
 
+PublicKey = Annotated[
+    str,
+    Field(
+        max_length=4096,
+        pattern=r"^(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+=*( [A-Za-z0-9._@+-]+)?$",
+        examples=["ssh-ed25519 AAAAC3… ada@example"],
+    ),
+]
+
+
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
 
@@ -159,6 +169,10 @@ class Network(Strict):
     """Name servers that the head node forwards to; none means only the cluster's own names."""
     dhcp: bool = False
     """On the management network: also hand out the BMCs' addresses, to those whose MAC was enrolled (bmc_mac)."""
+    type: Literal["ethernet", "infiniband"] = "ethernet"
+    """What the wire is. Nodes' InfiniBand ports are found by name (ib0 unless the port has another), not by MAC."""
+    bond: Literal["active-backup", "802.3ad", "balance-xor"] | None = None
+    """How nodes with several ports on this network use them as one; without it only the first port is used."""
 
 
 class Settings(Strict):
@@ -327,6 +341,39 @@ class Boot(Strict):
 class Packages(Strict):
     proxy: Text | None = None
     """Package cache that nodes and image builds go through, such as http://10.20.0.1:3142."""
+    mirror: Text | None = None
+    """Archive that nodes install Debian or Ubuntu packages from, instead of the distribution's own."""
+    pip_index: Text | None = None
+    """Index that pip uses on nodes."""
+    docker_mirror: Text | None = None
+    """Registry mirror that Docker asks first, such as https://registry.example.org:5000."""
+    http_proxy: Text | None = None
+    """Proxy through which nodes reach the world outside; the cluster's own networks never go through it."""
+
+
+class NfsMount(Strict):
+    source: Text
+    """Server and directory, such as nas.example.org:/export/data."""
+    path: Text
+    """Where nodes mount it."""
+    options: tuple[Text, ...] = ()
+    """Mount options beyond Headnode's own (NFS 4.2, hard, and fsc where the layout has a cache)."""
+
+
+class Storage(Strict):
+    home: Text | None = None
+    """Server and directory that nodes mount at /home, such as nas.example.org:/export/home."""
+    mounts: tuple[NfsMount, ...] = ()
+    """More NFS mounts of every node."""
+
+
+class Access(Strict):
+    ssh_port: int = Field(default=22, ge=1, le=65_535)
+    """Port of the nodes' SSH server."""
+    admin_keys: tuple[PublicKey, ...] = ()
+    """SSH public keys that may log in to nodes as root, also when the directory is down."""
+    sudo_group: Label | None = None
+    """Group of the directory whose members may use sudo on nodes."""
 
 
 class Database(Strict):
@@ -353,6 +400,10 @@ class Site(Strict):
     """How nodes start over the network."""
     packages: Packages = Packages()
     """Where packages come from."""
+    storage: Storage = Storage()
+    """Shared file systems that every node mounts."""
+    access: Access = Access()
+    """Who gets into nodes, and how."""
     database: Database = Database()
     """Where the inventory is kept."""
     defaults: Settings = Settings()

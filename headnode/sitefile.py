@@ -166,8 +166,7 @@ def advice(error: dict[str, Any]) -> str:
     if kind in ("literal_error", "enum"):
         return f"use {limits.get('expected')}"
     if kind.startswith("string_pattern"):
-        shares = ", 20% or rest" if "rest" in str(limits.get("pattern")) else ""
-        return f"use a size such as 512M, 1.5T{shares}" if shares else "use a size such as 512M or 1.5T"
+        return shape(str(limits.get("pattern")))
     if kind == "string_type":
         return "use text (put it in quotes if YAML reads it as something else)"
     if kind.startswith(("int", "greater", "less")):
@@ -181,6 +180,13 @@ def advice(error: dict[str, Any]) -> str:
     if kind.startswith("bool"):
         return "use true or false"
     return str(error["msg"])
+
+
+def shape(pattern: str) -> str:
+    """What a pattern asks for, in words."""
+    if "ecdsa" in pattern:
+        return "use one line of a public key file, such as ssh-ed25519 AAAA… ada@example"
+    return "use a size such as 512M, 1.5T, 20% or rest" if "rest" in pattern else "use a size such as 512M or 1.5T"
 
 
 def bounds(limits: dict[str, Any]) -> str:

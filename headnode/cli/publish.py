@@ -53,13 +53,15 @@ def publish_and_tell(at: "Context", *, full: bool = False) -> None:
 
 @click.command()
 @click.argument("target", type=NodeSetType(), metavar="NODE|FILE")
+@click.option("--overlay", is_flag=True, help="The files written into the node's own system instead, less its secrets.")
 @click.pass_context
-def render(ctx: click.Context, target: str) -> None:
+def render(ctx: click.Context, target: str, overlay: bool) -> None:
     """Print a file, or all files of a node, as they would be published.
 
     \b
     Examples:
       headnode render gpu01
+      headnode render gpu01 --overlay
       headnode render dnsmasq/provision.conf
     """
     from headnode.workflows import publishing
@@ -74,6 +76,11 @@ def render(ctx: click.Context, target: str) -> None:
     node = at.inventory.node(target)
     if node is None:
         raise NotFound(f"{shown(target)} is not enrolled", hint="'headnode nodes' lists what is enrolled")
+    if overlay:
+        for path, made in publishing.render_overlay(at, node).items():
+            click.echo(f"==> {path} <== {made.mode:04o} {made.owner}")
+            click.echo(made.content.decode(errors="replace"))
+        return
     for path, file in sorted(publishing.render_node(at, node).items()):
         click.echo(f"==> {path} <==")
         click.echo(file.content.decode(errors="replace"))

@@ -4,11 +4,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headnode import control
 from headnode.model import File, Node, Producer, State
 from headnode.publish import Reload, Workplace, differing, publish, publishers_lock, recover
 from headnode.workflows.context import Context
+
+if TYPE_CHECKING:
+    from images.overlay import OverlayFile
 
 
 @dataclass(frozen=True)
@@ -149,3 +153,13 @@ def render_node(context: Context, node: Node) -> dict[str, File]:
 def render_file(context: Context, path: str) -> File | None:
     """One file by its path below the published tree, as a publish would write it."""
     return render(context, everything=True).files.get(path)
+
+
+def render_overlay(context: Context, node: Node) -> "dict[str, OverlayFile]":
+    """The files that make a generic system this node, without its secrets: those are only for the node itself."""
+    from headnode.effective import effective
+    from images.overlay import Secrets, overlay
+
+    certificate = current(context.paths.ca / "ca.crt") or b""
+    settings = {key: found.value for key, found in effective(context.site, node).items()}
+    return overlay(context.site, node, settings, Secrets(ca_certificate=certificate.decode()))
