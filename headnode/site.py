@@ -127,6 +127,11 @@ Size = Annotated[
         examples=["512M", "1.5T", "20%", "rest"],
     ),
 ]
+FixedSize = Annotated[
+    str,
+    BeforeValidator(numbers_too),
+    Field(pattern=r"^[1-9][0-9]*(\.[0-9]+)?[KMGT]$", examples=["512M", "1.5T"]),
+]
 
 
 class Strict(BaseModel):
@@ -204,13 +209,14 @@ class Group(Settings):
 
 
 class DiskMatch(Strict):
-    """Which disk is meant. All that is said must be true of it, and exactly one disk must fit."""
+    """Which disk is meant. All that is said must be true of it, and exactly one disk must fit; where several entries
+    of a layout say the same, as many disks must fit. Removable and read-only disks never fit."""
 
     type: Literal["nvme", "ssd", "hdd"] | None = None
     """Kind of disk."""
-    min_size: Size | None = None
-    """Smallest size that fits."""
-    max_size: Size | None = None
+    min_size: FixedSize | None = None
+    """Smallest size that fits. Units are binary: a disk sold as 480 GB has 447G."""
+    max_size: FixedSize | None = None
     """Largest size that fits."""
     model: Text | None = None
     """Model name, with * and ? as wildcards."""
@@ -230,9 +236,13 @@ class Volume(Strict):
     name: Label
     """Its name, also the partition's label."""
     on: Label
-    """The disk, RAID set or volume group it is on."""
+    """The disk, RAID set or volume group it is on; for a swap file, the volume that holds the file."""
     size: Size
     """Fixed (512M), a share (20%) or all that is left (rest)."""
+    min_size: FixedSize | None = None
+    """A share or the rest is refused (rest) or raised (share) when it would be less than this."""
+    max_size: FixedSize | None = None
+    """A share is never more than this."""
     type: Literal["esp", "bios-boot", "ext4", "xfs", "swap", "swapfile", "raid", "lvm"] = "ext4"
     """What it holds."""
     mount: Text | None = None
@@ -240,7 +250,7 @@ class Volume(Strict):
     options: tuple[Text, ...] = ()
     """Mount options."""
     keep: bool = False
-    """Survives reinstalling: found by its name, checked, and never formatted."""
+    """Survives reinstalling: found by its name, checked, and never formatted. For ext4 and xfs partitions on a disk."""
 
 
 class Layout(Strict):
@@ -249,7 +259,7 @@ class Layout(Strict):
     disks: dict[Label, DiskMatch]
     """The disks it uses, by a name of your choice."""
     raid1: dict[Label, tuple[Label, ...]] = {}
-    """Software RAID 1 sets, each a list of volumes of type raid."""
+    """Software RAID 1 sets, each a list of volumes of type raid on different disks; a set holds one volume."""
     lvm: dict[Label, tuple[Label, ...]] = {}
     """LVM volume groups, each a list of volumes of type lvm."""
     volumes: tuple[Volume, ...]
@@ -290,6 +300,20 @@ class Bmc(Strict):
     """User name at the BMCs, unless a node, group or profile says otherwise."""
     password_file: Text | None = None
     """File with the BMC password on its first line, for nodes enrolled without one of their own."""
+    head: IPv4Address | None = None
+    """The head node's own BMC, which is never switched, whatever node it is enrolled as."""
+    surge_seconds: int = Field(default=10, ge=1, le=600)
+    """How long a node that starts counts with its start_watts against its rack's budget."""
+    poll_seconds: int = Field(default=60, ge=1, le=86_400)
+    """How often sensors and event logs are read."""
+    raw_hours: int = Field(default=48, ge=1, le=8_760)
+    """How long every sensor reading is kept; after that only an hour's lowest, mean and highest."""
+    history_days: int = Field(default=400, ge=1, le=36_500)
+    """How long the hourly values are kept."""
+    console_megabytes: int = Field(default=64, ge=1, le=100_000)
+    """Most that is kept of one node's console; the oldest goes first."""
+    port: int = Field(default=9623, ge=1, le=65_535)
+    """Port on this machine's loopback address for metrics and for consoles in the browser."""
 
 
 class Boot(Strict):
