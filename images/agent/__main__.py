@@ -92,7 +92,7 @@ class Agent:
     def report_inventory(self) -> dict[str, Any]:
         self.phase = "inventory"
         self.reporter.event("inventory", "looking at the hardware", step="inventory")
-        facts = inventory.collect({})
+        facts = {**inventory.collect({}), "boot_mac": self.settings.mac}
         linked = [nic["name"] for nic in facts["nics"] if nic["link"]]
         self.listener.wait(linked, self.settings.lldp_seconds)
         for nic in facts["nics"]:

@@ -47,14 +47,14 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def agent(server: Server) -> life.Agent:
     url = f"http://127.0.0.1:{server.server_port}"
-    return life.Agent(Settings(url, "deploy"), Head(url, patience=1, sleep=lambda _: None), Log())
+    return life.Agent(Settings(url, "deploy", "52:54:00:aa:00:01"), Head(url, patience=1, sleep=lambda _: None), Log())
 
 
 def test_an_inspected_machine_reports_and_restarts(fake: tuple[FakeHead, Server], ran: list[list[str]]) -> None:
     said, server = fake
     said.intent = "inspect"
     assert agent(server).live() == 3
-    assert said.facts == FACTS
+    assert said.facts == {**FACTS, "boot_mac": "52:54:00:aa:00:01"}
     assert said.done == 1
     assert ["busybox", "reboot", "-f"] in ran
 
