@@ -19,7 +19,7 @@ from headnode.lab.servers import start_dnsmasq
 from headnode.paths import Paths
 from headnode.run import Completed, run
 from images.ramdisk.build import assemble
-from images.store import IMAGE
+from images.store import IMAGE, Image
 from pxe.assets import make_disk_starter
 from tests.e2e import plans
 from tests.images import cached
@@ -116,8 +116,10 @@ def test_from_an_empty_disk_to_a_system_that_boots_from_it(
 
 
 def test_another_disk_than_the_planned_one_is_not_written_and_a_shell_is_left(running_lab: Lab, tmp_path: Path) -> None:
+    never_read = Image("none", 1, tmp_path, {"files": {IMAGE: {"sha256": "0" * 64, "size": 1}}, "unpacked_size": 1})
+
     def plan(facts: dict[str, Any]) -> dict[str, Any]:
-        made = plans.plan(facts, cached.small_image())
+        made = plans.plan(facts, never_read)
         made["disks"][0]["serial"] = "ANOTHER"
         return made
 
