@@ -8,7 +8,7 @@ from headnode.workflows import publishing
 from headnode.workflows.context import Context
 
 PROBE_SECONDS = 3.0
-SOCKETS = {"node-api": "node.sock", "reconcile": "control.sock"}
+SOCKETS = {"node-api": "node.sock", "bmc": "bmc.sock", "reconcile": "control.sock"}
 
 
 def supervisor(context: Context, only: str | None = None) -> Supervisor:
