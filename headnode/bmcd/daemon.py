@@ -53,15 +53,25 @@ async def run(context: Context, door: Door, newest: Newest, tickets: Tickets) ->
     ledger = Ledger(context)
     async with fleet_at(context, door) as fleet:
         keeper = Keeper(context, fleet, ledger, newest)
-        web = await Web(door, tickets, newest).open(context.site.bmc.port)
         door.keeper = keeper
         try:
-            await asyncio.gather(keeper.follow(), ledger.run())
+            web = Web(door, tickets, newest)
+            await asyncio.gather(keeper.follow(), ledger.run(), serve_web(web, context.site.bmc.port))
         finally:
             door.keeper = None
-            web.close()
             await keeper.stop()
             await ledger.write()
+
+
+async def serve_web(web: Web, port: int) -> None:
+    """A port that somebody else has must not cost the consoles and the power button."""
+    while True:
+        try:
+            async with await web.open(port) as server:
+                await server.serve_forever()
+        except OSError as error:
+            logger("headnode.bmc").error("no metrics, no consoles in the browser", port=port, reason=error.strerror)
+        await asyncio.sleep(TRY_AGAIN)
 
 
 @contextlib.asynccontextmanager
