@@ -9,8 +9,9 @@ LAB := .lab
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, and those that only its tests need. Names only: the distribution pins versions.
-RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2
-TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool
+RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 mmdebstrap zstd
+TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf grub-common grub-efi-amd64-bin \
+    busybox
 
 .PHONY: help
 help: ## Say what can be made
