@@ -30,6 +30,8 @@ def services(site: Site, paths: Paths) -> list[Service]:
     found = [node_door(paths), nginx(paths), dnsmasq(paths, "names"), dnsmasq(paths, "provision")]
     if site.management and site.management.dhcp:
         found.append(dnsmasq(paths, "management"))
+    if site.management and site.management.head:
+        found.append(bmc(paths))
     return [*found, reconcile(paths)]
 
 
@@ -78,6 +80,17 @@ def node_door(paths: Paths) -> Service:
         writes=(paths.state, paths.runtime, paths.logs),
         environment={"HEADNODE_ROOT": str(paths.root)},
     )  # fmt: skip
+
+
+def bmc(paths: Paths) -> Service:
+    return Service(
+        name="bmc",
+        description="power, sensors and consoles of nodes through their BMCs",
+        argv=(sys.executable, "-m", "headnode.bmcd"),
+        ready=paths.bmc_socket.exists,
+        writes=(paths.state, paths.runtime, paths.logs),
+        environment={"HEADNODE_ROOT": str(paths.root)},
+    )
 
 
 def reconcile(paths: Paths) -> Service:

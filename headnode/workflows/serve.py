@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pxe.probe import Offer
 
 PROBE_SECONDS = 3.0
-SOCKETS = {"node-api": "node.sock", "reconcile": "control.sock"}
+SOCKETS = {"node-api": "node.sock", "bmc": "bmc.sock", "reconcile": "control.sock"}
 
 
 def supervisor(context: Context, only: str | None = None) -> Supervisor:
