@@ -77,7 +77,7 @@ class ProgramMissing(HeadnodeError):
     """A program that is needed is not installed."""
 
     def __init__(self, program: str) -> None:
-        super().__init__(f"the program '{program}' is not installed", hint="'make lab' and 'make install' install it")
+        super().__init__(f"the program '{program}' is not installed", hint="install it, or let 'make lab' do so")
         self.program = program
 
 
@@ -87,3 +87,8 @@ def shown(value: object, limit: int = 80) -> str:
     text = text if len(text) <= limit else text[: limit - 1] + "…"
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
     return f"'{escaped}'"
+
+
+def counted(number: int, noun: str) -> str:
+    """1 node, 2 nodes."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

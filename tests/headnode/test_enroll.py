@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from headnode import sitefile
-from headnode.errors import HeadnodeError, InvalidInput, NotFound, Taken
+from headnode.errors import HeadnodeError, InvalidField, InvalidInput, NotFound, Taken
 from headnode.model import State
 from headnode.site import Rack, Site
 from headnode.workflows import enroll, nodes, sheet
@@ -358,7 +358,7 @@ def two(context: Context) -> Context:
 
 
 def test_set_says_what_changes_and_records_it(two: Context) -> None:
-    wanted = nodes.parse_assignments(["rack=r1", "kernel_args=pci=realloc quiet", "groups=b a"])
+    wanted = nodes.parse_assignments(two.site, ["rack=r1", "kernel_args=pci=realloc quiet", "groups=b a"])
     planned = nodes.plan_set(two, two.inventory.nodes(), wanted)
     assert [(edit.node, edit.field, edit.before, edit.after) for edit in planned[:3]] == [
         ("gpu01", "rack", None, "r1"),
@@ -403,7 +403,7 @@ def test_an_empty_value_takes_the_nodes_own_away(two: Context) -> None:
 def test_set_refuses_what_enroll_would(two: Context, assignment: str, error: str) -> None:
     before = two.inventory.nodes()
     with pytest.raises(HeadnodeError) as caught:
-        nodes.set_fields(two, ["gpu01"], nodes.parse_assignments([assignment]))
+        nodes.set_fields(two, ["gpu01"], nodes.parse_assignments(two.site, [assignment]))
     problems_are_lines(caught.value.message)
     assert error in caught.value.message
     assert two.inventory.nodes() == before
@@ -411,7 +411,7 @@ def test_set_refuses_what_enroll_would(two: Context, assignment: str, error: str
 
 def test_set_refuses_the_same_field_twice_and_one_machine_for_many(two: Context) -> None:
     with pytest.raises(InvalidInput, match="rack is given twice"):
-        nodes.parse_assignments(["rack=a", "rack=b"])
+        nodes.parse_assignments(two.site, ["rack=a", "rack=b"])
     with pytest.raises(InvalidInput, match="mac belongs to one node, and 2 were named"):
         nodes.plan_set(two, two.inventory.nodes(), {"mac": mac(9)})
 
@@ -455,3 +455,56 @@ def test_two_nodes_cannot_be_given_the_same_thing_at_once(two: Context) -> None:
     twin = replace(other, nics=one.nics)
     with pytest.raises(Taken, match="gpu02's mac cannot be"):
         nodes.refuse_taken([one, twin], [one, other])
+
+
+def with_storage(context: Context) -> Context:
+    """The same site with one more network."""
+    file = context.paths.site_file
+    storage = "  storage: {cidr: 10.22.0.0/16, node_range: 10.22.1.1-10.22.1.9}\n"
+    file.write_text(file.read_text().replace("\nbmc:\n", f"{storage}\nbmc:\n"))
+    return Context(context.paths, "tester", "a test")
+
+
+def test_everything_that_a_refusal_tells_to_set_can_be_set(two: Context) -> None:
+    context = with_storage(two)
+    rows = [row_of(1, storage_mac=mac(101), bmc_mac=mac(201), rack="r1", position="3", groups="a100")]
+    told = [problem.split("headnode set gpu01 ")[1].split("=")[0] for problem in
+            plan(context.site, rows, context.inventory.nodes()).problems]  # fmt: skip
+    assert {*told} == {"storage_mac", "bmc_mac", "rack", "position", "groups"}
+    nodes.set_fields(context, ["gpu01"], {key: rows[0].values[key] for key in told})
+    assert plan(context.site, rows, context.inventory.nodes()).problems == []
+    context.close()
+
+
+def test_a_new_port_gets_an_address_keeps_it_and_gives_it_back(two: Context) -> None:
+    context = with_storage(two)
+    for name, number in (("gpu01", 101), ("gpu02", 102), ("gpu01", 103)):
+        nodes.set_fields(context, [name], {"storage_mac": mac(number)})
+    ports = {node.name: node.nics[1] for node in context.inventory.nodes()}
+    assert {name: (nic.mac, nic.address) for name, nic in ports.items()} == {
+        "gpu01": (mac(103), "10.22.1.1"),
+        "gpu02": (mac(102), "10.22.1.2"),
+    }
+    with pytest.raises(Taken, match="gpu02 has it already"):
+        nodes.set_fields(context, ["gpu01"], {"storage_mac": mac(102)})
+    shown = nodes.description(context.site, context.inventory.nodes()[0])["effective"]
+    assert shown["storage_mac"] == {"value": mac(103), "source": "node"}
+    assert shown["storage_address"]["source"] == "site networks.storage.node_range, kept with the node"
+    assert shown["rack"]["source"] == "not set"
+    nodes.set_fields(context, ["gpu01"], {"storage_mac": ""})
+    assert len(context.inventory.nodes()[0].nics) == 1
+    context.close()
+
+
+def test_a_bmc_mac_needs_a_bmc(two: Context) -> None:
+    with pytest.raises(InvalidField, match="set its address too"):
+        nodes.set_fields(two, ["gpu01"], {"bmc": "", "bmc_mac": mac(201)})
+
+
+def test_the_history_says_values_as_people_write_them(two: Context) -> None:
+    nodes.set_fields(two, ["gpu01"], {"kernel_args": "quiet pci=realloc", "locked": "true"})
+    nodes.set_fields(two, ["gpu01"], {"kernel_args": ""})
+    said = [event.message for event in two.inventory.events("gpu01") if event.kind == "set"]
+    assert said == [
+        "locked: false → true", "kernel_args: none → quiet pci=realloc", "kernel_args: quiet pci=realloc → none",
+    ]  # fmt: skip
