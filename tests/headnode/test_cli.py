@@ -171,6 +171,16 @@ def test_a_database_url_that_cannot_be_used_is_one_sentence_without_its_password
         assert "database" in done.err
 
 
+@pytest.mark.parametrize("url", ["mysql://u:hunter2@h/x", "postgresql//u:hun@ter2@h/x", "postgresql://u:hunter2@h/`"])
+def test_a_wrong_url_is_refused_without_its_password(small: Path, url: str) -> None:
+    site = small / "etc/headnode/site.yaml"
+    site.write_text(site.read_text() + f"\ndatabase: {{url: '{url}'}}\npackages: {{proxy: 'http://u:hunter2@h\t'}}\n")
+    done = headnode(small, "site", "check")
+    assert done.code == 2
+    assert "database.url" in done.err or "packages.proxy" in done.err
+    assert "ter2" not in done.err
+
+
 DRY = [
     ["enroll", "gpu09", "--mac", mac(9), "--profile", "gpu", "--dry-run"],
     ["enroll", "gpu09", "--mac", mac(9), "--profile", "gpu", "--dry-run", "-o", "json"],

@@ -293,7 +293,7 @@ def test_the_kind_of_file_is_seen_by_how_it_begins(site: Site, text: str) -> Non
         ("nodes.csv", "mac\nx\n", "nodes.csv, line 1: the column 'name' is missing"),
         ("nodes.csv", "name,colour\na,b\n", "nodes.csv, line 1: 'colour' is not a known column; use name, mac"),
         ("nodes.csv", "name,name\na,b\n", "the column 'name' is there twice"),
-        ("nodes.csv", "name\na,b\n", "nodes.csv, line 2: 2 values for 1 columns; remove a comma"),
+        ("nodes.csv", "name\na,b\n", "nodes.csv, line 2: 2 values for 1 columns; remove what is too many"),
         ("nodes.csv", 'name\n"a\n', "this is not CSV"),
         ("nodes.csv", "name\na\x00b\n", "nodes.csv, line 2: "),
         ("nodes.csv", "name,bmc_password\na,b\n", "'bmc_password' is not a known column"),
@@ -321,6 +321,15 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(site: Site, name:
 def refuse_problems(made: enroll.Plan) -> None:
     if made.problems:
         raise InvalidInput("\n".join(made.problems))
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_file_is_read_as_spreadsheets_write_it(site: Site, separator: str) -> None:
+    lines = ["# from the rack plan", "Name,MAC,Profile,Groups", '"gpu01",52-54-00-AA-00-01,gpu,"a100 fast"', ",,,"]
+    text = "\ufeff" + "\r\n".join(lines).replace(",", separator) + "\r\n"
+    (found,) = sheet.read(text, "nodes.csv", site)
+    assert found.values == {"name": "gpu01", "mac": "52-54-00-AA-00-01", "profile": "gpu", "groups": "a100 fast"}
+    assert plan(site, [found], []).new[0].mac == "52:54:00:aa:00:01"
 
 
 def test_a_file_that_is_not_utf8_is_refused() -> None:
