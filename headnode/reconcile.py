@@ -24,7 +24,7 @@ from headnode.paths import Paths
 from headnode.services import pid_in, program_of
 from headnode.supervisor import notify
 from headnode.tail import Position, Tail
-from headnode.workflows import discovery, publishing, record
+from headnode.workflows import deploy, discovery, publishing, record
 from headnode.workflows.context import Context
 
 LOG_LIMIT = 64 * 1024 * 1024
@@ -219,6 +219,11 @@ def close_overdue_windows(context: Context, stop: threading.Event) -> None:
             publishing.publish_changes(context)
 
 
+def fail_overdue_work(context: Context, stop: threading.Event) -> None:
+    while not stop.wait(2.0):
+        deploy.expire_overdue(context)
+
+
 def look_for_foreign_dhcp(context: Context, stop: threading.Event) -> None:
     """While serving, a foreign server is an event and a loud status; stopping ours would help nobody."""
     from pxe.probe import probe
@@ -268,6 +273,7 @@ def main() -> None:
         "record": recorder.run,
         "watch": watcher.run,
         "discovery": lambda stop: close_overdue_windows(context, stop),
+        "deadlines": lambda stop: fail_overdue_work(context, stop),
         "foreign-dhcp": lambda stop: look_for_foreign_dhcp(context, stop),
     }
     threads = [
