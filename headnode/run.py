@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from headnode.errors import ProgramFailed, ProgramMissing
 
@@ -38,8 +38,8 @@ def run(
     """Run a command to its end and return what it said; with `check`, a non-zero exit is ProgramFailed."""
     command = words(argv)
     pipe = subprocess.PIPE
-    process = spawn(
-        argv, stdin=subprocess.DEVNULL if input is None else pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=env
+    process = start(
+        command, stdin=subprocess.DEVNULL if input is None else pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=env
     )
     with process:
         try:
@@ -77,24 +77,21 @@ def spawn(
 ) -> "subprocess.Popen[bytes]":
     """Start a long-running program in a session of its own, so that our Ctrl-C is not also its Ctrl-C."""
     command = words(argv)
+    process = start(command, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=env, pass_fds=tuple(pass_fds))
+    log_command(command, None)
+    return process
+
+
+def start(
+    command: tuple[str, ...], *, cwd: Path | None, env: Mapping[str, str] | None, **more: Any
+) -> "subprocess.Popen[bytes]":
     try:
-        process = subprocess.Popen(
-            command,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=cwd,
-            env=environment(env),
-            pass_fds=tuple(pass_fds),
-            start_new_session=True,
-        )
+        return subprocess.Popen(command, cwd=cwd, env=environment(env), start_new_session=True, **more)
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError) and (cwd is None or cwd.is_dir()):
             raise ProgramMissing(command[0]) from error
         why = error.strerror if isinstance(error, OSError) else error
         raise ProgramFailed(f"'{shlex.join(command)}' could not be started: {why}", returncode=-1) from error
-    log_command(command, None)
-    return process
 
 
 def have(program: str) -> bool:

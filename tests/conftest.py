@@ -43,7 +43,7 @@ def root(_made_root: Path, tmp_path: Path) -> Path:
 def context(root: Path) -> Iterator[Context]:
     made = Context(Paths(root), actor="tester", cause="a test")
     yield made
-    made.inventory.close()
+    made.close()
 
 
 @pytest.fixture

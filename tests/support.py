@@ -30,14 +30,23 @@ class Result:
     err: str
 
 
-def headnode(root: Path, *args: str, stdin: bytes = b"") -> Result:
-    """A command in this process, through main(): what a person would see, and the exit code."""
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def headnode(root: Path, *args: str, stdin: bytes = b"", typed: bytes | None = None) -> Result:
+    """A command in this process, through main(): what a person would see, and the exit code.
+
+    Its input is a file (`stdin`), or what a person types at a terminal (`typed`).
+    """
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace", write_through=True)
+    source = io.TextIOWrapper(io.BytesIO(stdin)) if typed is None else Terminal(io.BytesIO(typed))
     code = 0
     with (
         mock.patch.object(sys, "argv", ["headnode", "--root", str(root), *args]),
-        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))),
+        mock.patch.object(sys, "stdin", source),
         mock.patch.object(sys, "stdout", out),
         mock.patch.object(sys, "stderr", err),
     ):

@@ -25,7 +25,10 @@ def context(ctx: click.Context) -> "Context":
     from headnode.workflows.context import Context, who
 
     # Arguments never hold secrets, so the command itself is the cause of what it does.
-    return Context(Paths(root_of(ctx)), actor=who(), cause=" ".join(["headnode", *printable(sys.argv[1:])])[:500])
+    cause = " ".join(["headnode", *printable(sys.argv[1:])])[:500]
+    made = Context(Paths(root_of(ctx)), actor=who(), cause=cause)
+    ctx.call_on_close(made.close)
+    return made
 
 
 def root_of(ctx: click.Context) -> Path:

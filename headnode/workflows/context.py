@@ -36,6 +36,11 @@ class Context:
             digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
         return digest.hexdigest()
 
+    def close(self) -> None:
+        """Let go of the database, if it was opened at all."""
+        if "inventory" in self.__dict__:
+            self.inventory.close()
+
     def because(self, cause: str) -> "Context":
         return replace(self, cause=cause)
 

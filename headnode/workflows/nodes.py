@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from headnode import fields, lifecycle, nodeset, sitechecks
@@ -54,6 +55,7 @@ def document(node: Node) -> dict[str, Any]:
         "mac": node.mac,
         "address": node.address,
         "bmc": node.bmc.address if node.bmc else None,
+        "bmc_mac": node.bmc.mac if node.bmc else None,
         "rack": node.rack,
         "position": node.position,
         "groups": list(node.groups),
@@ -86,7 +88,7 @@ def jsonable(value: Any) -> Any:
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [jsonable(item) for item in value]
-    return value
+    return value.value if isinstance(value, Enum) else value
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:

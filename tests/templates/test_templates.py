@@ -13,6 +13,7 @@ import pytest
 
 import templates
 from headnode.errors import TemplateFault
+from headnode.lab.bmc import SENSORS, LabBmc, emulation, lan_conf
 from headnode.model import BmcAccess, Intent, Nic, Node, Window
 from headnode.paths import Paths
 from headnode.site import Boot, Site
@@ -33,6 +34,10 @@ NODE = Node(
 PATHS = Paths(Path("/"))
 WINDOW = Window(datetime(2030, 1, 1, tzinfo=UTC), "10.20.255.0", "10.20.255.254")
 DNSMASQ = Dnsmasq(PATHS)
+LAB_BMCS = (
+    LabBmc("gpu01", "10.21.0.11", "secret", chassis_command="/bin/chassis gpu01", serial_port=9011, in_band_port=9021),
+    LabBmc("gpu02", "10.21.0.12", "secret", mc=0x21, sensors=SENSORS[:1], serial_number="SN-2"),
+)
 
 
 def boot_script(intent: Intent) -> Callable[[Site], str]:
@@ -80,6 +85,8 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "dnsmasq/provision.conf": lambda site: only(DNSMASQ.site_files(site)),
     "dnsmasq/host": lambda site: only(DNSMASQ.node_files(site, NODE), "provision.d"),
     "dnsmasq/names": lambda site: only(DNSMASQ.node_files(site, NODE), "names.d"),
+    "lab/lan.conf": lambda site: lan_conf("gpu01", LAB_BMCS, control_port=9001),
+    "lab/bmc.emu": lambda site: emulation("gpu01", LAB_BMCS),
     "site/site.yaml": lambda site: init.site_text(GIVEN),
 }
 INCLUDED = {"boot/ramdisk.ipxe.j2", "boot/ramdisk.grub.j2", "boot/local.grub.j2"}
@@ -103,7 +110,7 @@ def test_every_template_has_a_golden_file() -> None:
     assert shipped - INCLUDED == {f"{name}.j2" for name in RENDERED}
 
 
-@pytest.mark.parametrize("name", [name for name in RENDERED if not name.startswith(("site/", "grub/"))])
+@pytest.mark.parametrize("name", [name for name in RENDERED if not name.startswith(("site/", "grub/", "lab/"))])
 def test_every_published_file_says_its_template_and_what_it_was_made_from(name: str, site: Site) -> None:
     start = "\n".join(RENDERED[name](site).splitlines()[:2])
     assert f"Made by headnode from templates/{name}.j2 for " in start

@@ -1,0 +1,26 @@
+"""IANA enterprise numbers of the makers whose BMCs are met in GPU clusters."""
+
+VENDORS = {
+    2: "IBM",
+    11: "HPE",
+    42: "Sun",
+    107: "Bull",
+    343: "Intel",
+    674: "Dell",
+    2011: "Huawei",
+    4753: "OpenIPMI",
+    5703: "NVIDIA",
+    7154: "IPMI forum",
+    7244: "Quanta",
+    10368: "Fujitsu",
+    10876: "Supermicro",
+    15370: "Gigabyte",
+    19046: "Lenovo",
+    20301: "Lenovo",
+    20974: "American Megatrends",
+    37945: "Inspur",
+    40092: "Wiwynn",
+    47488: "Supermicro",
+    49622: "ASRock Rack",
+    49769: "YADRO",
+}
