@@ -114,7 +114,7 @@ def clock(work: Callable[[], int], expected: int) -> float:
     found = work()
     took = time.perf_counter() - begun
     if found != expected:
-        print(f"   note: {found} of {expected} answered")
+        print(f"   note: {found} of {expected} answered the next program")
     return took
 
 
@@ -139,7 +139,7 @@ async def ours(
             warm.append(time.perf_counter() - again)
         closing = time.perf_counter()
     if found != (expected or len(addresses)):
-        print(f"   note: {found} of {expected or len(addresses)} answered")
+        print(f"   note: {found} of {expected or len(addresses)} answered us")
     return asked - begun + time.perf_counter() - closing, statistics.median(warm)
 
 

@@ -79,6 +79,7 @@ class Link:
                 fault = error
             else:
                 self.backoff.succeeded()
+                self.late = 0.0
                 return answer
         self.failed(fault)
         raise fault

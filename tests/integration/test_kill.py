@@ -15,6 +15,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.integration
 
 MOMENTS = 100
 BATCH = 4
+WRITTEN_IN_PLACE = 3
 # What Python tells about itself before it does it; a kill before the n-th of these is a moment that can be repeated.
 STEPS = frozenset({"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "sqlite3.connect"})
 
@@ -47,6 +49,7 @@ def other_mac(number: int) -> str:
 
 def job(root: Path, batch: int) -> None:
     """Enrol a batch, change a node of the one before, retire a node of the one before that, and publish."""
+    sys.addaudithook(refuse_writing_below(f"{Paths(root).published}/"))
     context = Context(Paths(root), "tester", "a test")
     first = batch * BATCH + 1
     numbers = range(first, first + BATCH)
@@ -59,6 +62,17 @@ def job(root: Path, batch: int) -> None:
         nodes.retire(context, [name_of(first - 2 * BATCH + 1)])
     publishing.publish_changes(context)
     context.close()
+
+
+def refuse_writing_below(live: str) -> Callable[[str, tuple[Any, ...]], None]:
+    """A reader would have to be lucky to see a file while it is written in place; this sees it every time."""
+
+    def watch(event: str, args: tuple[Any, ...]) -> None:
+        if event == "open" and str(args[0]).startswith(live) and args[2] & (os.O_WRONLY | os.O_RDWR):
+            os.write(2, f"{args[0]} is written in place\n".encode())
+            os._exit(WRITTEN_IN_PLACE)
+
+    return watch
 
 
 def forked(work: Callable[[], None]) -> int:

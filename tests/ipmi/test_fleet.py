@@ -107,9 +107,9 @@ class TestFleet:
 
         async def story(fleet: Fleet) -> None:
             begun = time.monotonic()
-            starts = (Start(0, "a"), Start(0.2, "b"), Start(0.4, "c"))
+            starts = (Start(0, "a"), Start(0.4, "b"), Start(0.8, "c"))
             when = {o.name: time.monotonic() - begun async for o in fleet.power("abc", PowerAction.ON, starts)}
-            assert when["a"] < 0.2 <= when["b"] < 0.4 <= when["c"]
+            assert when["a"] < 0.4 <= when["b"] < 0.8 <= when["c"]
             assert all(bmc.on for bmc in bmcs.values())
 
         in_fleet(bmcs, story)
