@@ -52,6 +52,10 @@ class NotFound(InvalidInput):
     """No such node, profile, file or group."""
 
 
+class LayoutRefused(HeadnodeError):
+    """A disk layout does not fit this machine without guessing or destroying; nothing was touched."""
+
+
 class PublishFailed(HeadnodeError):
     """A publish was rolled back: what was live before is still live."""
 

@@ -127,6 +127,11 @@ Size = Annotated[
         examples=["512M", "1.5T", "20%", "rest"],
     ),
 ]
+FixedSize = Annotated[
+    str,
+    BeforeValidator(numbers_too),
+    Field(pattern=r"^[1-9][0-9]*(\.[0-9]+)?[KMGT]$", examples=["512M", "1.5T"]),
+]
 
 
 class Strict(BaseModel):
@@ -204,13 +209,14 @@ class Group(Settings):
 
 
 class DiskMatch(Strict):
-    """Which disk is meant. All that is said must be true of it, and exactly one disk must fit."""
+    """Which disk is meant. All that is said must be true of it, and exactly one disk must fit; where several entries
+    of a layout say the same, as many disks must fit. Removable and read-only disks never fit."""
 
     type: Literal["nvme", "ssd", "hdd"] | None = None
     """Kind of disk."""
-    min_size: Size | None = None
-    """Smallest size that fits."""
-    max_size: Size | None = None
+    min_size: FixedSize | None = None
+    """Smallest size that fits. Units are binary: a disk sold as 480 GB has 447G."""
+    max_size: FixedSize | None = None
     """Largest size that fits."""
     model: Text | None = None
     """Model name, with * and ? as wildcards."""
@@ -230,9 +236,13 @@ class Volume(Strict):
     name: Label
     """Its name, also the partition's label."""
     on: Label
-    """The disk, RAID set or volume group it is on."""
+    """The disk, RAID set or volume group it is on; for a swap file, the volume that holds the file."""
     size: Size
     """Fixed (512M), a share (20%) or all that is left (rest)."""
+    min_size: FixedSize | None = None
+    """A share or the rest is refused (rest) or raised (share) when it would be less than this."""
+    max_size: FixedSize | None = None
+    """A share is never more than this."""
     type: Literal["esp", "bios-boot", "ext4", "xfs", "swap", "swapfile", "raid", "lvm"] = "ext4"
     """What it holds."""
     mount: Text | None = None
@@ -240,7 +250,7 @@ class Volume(Strict):
     options: tuple[Text, ...] = ()
     """Mount options."""
     keep: bool = False
-    """Survives reinstalling: found by its name, checked, and never formatted."""
+    """Survives reinstalling: found by its name, checked, and never formatted. For ext4 and xfs partitions on a disk."""
 
 
 class Layout(Strict):
@@ -249,7 +259,7 @@ class Layout(Strict):
     disks: dict[Label, DiskMatch]
     """The disks it uses, by a name of your choice."""
     raid1: dict[Label, tuple[Label, ...]] = {}
-    """Software RAID 1 sets, each a list of volumes of type raid."""
+    """Software RAID 1 sets, each a list of volumes of type raid on different disks; a set holds one volume."""
     lvm: dict[Label, tuple[Label, ...]] = {}
     """LVM volume groups, each a list of volumes of type lvm."""
     volumes: tuple[Volume, ...]

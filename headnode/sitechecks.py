@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
+from headnode import layoutchecks
 from headnode.site import Layout, Network, Settings, Site
 
 Path = tuple[str | int, ...]
@@ -133,28 +134,8 @@ def parent_cycle(site: Site, start: str) -> list[str]:
 
 
 def layout_problems(name: str, layout: Layout) -> Iterator[Problem]:
-    at = ("layouts", name)
-    homes = {*layout.disks, *layout.raid1, *layout.lvm}
-    names: set[str] = set()
-    mounts: set[str] = set()
-    for index, volume in enumerate(layout.volumes):
-        here = (*at, "volumes", index)
-        if volume.on not in homes:
-            yield Problem((*here, "on"), volume.on, f"use one of this layout's {', '.join(sorted(homes))}")
-        if volume.name in names:
-            yield Problem((*here, "name"), volume.name, "two volumes have that name; give each its own")
-        if volume.mount is not None and not volume.mount.startswith("/"):
-            yield Problem((*here, "mount"), volume.mount, "use an absolute path, such as /var")
-        if volume.mount is not None and volume.mount in mounts:
-            yield Problem((*here, "mount"), volume.mount, "two volumes are mounted there; use another path")
-        names.add(volume.name)
-        mounts.add(volume.mount or "")
-    for kind, sets in (("raid1", layout.raid1), ("lvm", layout.lvm)):
-        for set_name, members in sets.items():
-            for member in members:
-                if member not in names:
-                    expected = f"use volumes of this layout: {', '.join(sorted(names))}"
-                    yield Problem((*at, kind, set_name), member, expected)
+    for path, value, expected in layoutchecks.problems(layout):
+        yield Problem(("layouts", name, *path), value, expected)
 
 
 def service_problems(site: Site) -> Iterator[Problem]:

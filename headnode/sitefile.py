@@ -166,7 +166,8 @@ def advice(error: dict[str, Any]) -> str:
     if kind in ("literal_error", "enum"):
         return f"use {limits.get('expected')}"
     if kind.startswith("string_pattern"):
-        return "use a size such as 512M, 1.5T, 20% or rest"
+        shares = ", 20% or rest" if "rest" in str(limits.get("pattern")) else ""
+        return f"use a size such as 512M, 1.5T{shares}" if shares else "use a size such as 512M or 1.5T"
     if kind == "string_type":
         return "use text (put it in quotes if YAML reads it as something else)"
     if kind.startswith(("int", "greater", "less")):
