@@ -9,7 +9,7 @@ LAB := .lab
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, and those that only its tests need. Names only: the distribution pins versions.
-RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2
+RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 mmdebstrap zstd
 TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool
 
 .PHONY: help

@@ -9,13 +9,22 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from headnode.errors import ProgramFailed, ProgramMissing
+
+PIPE = subprocess.PIPE
+Running = subprocess.Popen[bytes]
+# The kernel ends the whole family when its first process ends, and that one when we end: also after kill -9, nothing
+# goes on in the background, and mounts vanish with their namespace.
+FAMILY = (
+    "setpriv", "--pdeathsig", "KILL", "--",
+    "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,32 @@ def start(
             raise ProgramMissing(command[0]) from error
         why = error.strerror if isinstance(error, OSError) else error
         raise ProgramFailed(f"'{shlex.join(command)}' could not be started: {why}", returncode=-1) from error
+
+
+@contextmanager
+def contained(
+    argv: Sequence[str | Path],
+    *,
+    stdout: IO[bytes] | int = subprocess.DEVNULL,
+    stderr: IO[bytes] | int = subprocess.DEVNULL,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
+    """A program in namespaces of its own that ends with this block, or with us, whichever comes first; needs root."""
+    if find(str(argv[0])) is None:
+        raise ProgramMissing(str(argv[0]))
+    process = spawn([*FAMILY, *words(argv)], stdin=stdin, stdout=stdout, stderr=stderr, env=env)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 def have(program: str) -> bool:

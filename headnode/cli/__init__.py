@@ -34,6 +34,7 @@ COMMANDS = {
         "Print a file, or all files of a node, as they would be published.",
     ),
     "diff": ("headnode.cli.publish:diff", "Show what a publish would change."),
+    "image": ("headnode.cli.images:image", "Build images and the ramdisk, and look after them."),
     "service": ("headnode.cli.serve:service", "Run or describe single services; for systemd."),
     "completion": ("headnode.cli.completion:completion", "Print the shell's completion script."),
 }

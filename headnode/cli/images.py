@@ -1,0 +1,243 @@
+"""headnode image: build, list, show, diff, verify, gc, ramdisk."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headnode.cli.common import ProfileType, confirm, context, dry_run_option, emit, note, output_option, yes_option
+
+if TYPE_CHECKING:
+    from images.store import Image
+
+COLUMNS = ["name", "built", "os", "kernel", "packages", "size", "unpacked"]
+kernel_option = click.option(
+    "--kernel", type=click.Choice(["generic", "cloud"]), default="generic", show_default=True,
+    help="generic drives real servers; cloud is small and drives virtual machines only.",
+)  # fmt: skip
+
+
+@click.group()
+def image() -> None:
+    """Build images and the ramdisk, and look after them."""
+
+
+@image.command()
+@click.argument("name")
+@click.option(
+    "--profile", type=ProfileType(), help="Take OS and packages from this profile; default: the one that uses it."
+)
+@kernel_option
+@click.pass_context
+def build(ctx: click.Context, name: str, profile: str | None, kernel: str) -> None:
+    """Build the next version of an image.
+
+    Everything comes from the distribution's signed archive, through the site's package cache or with this machine's own
+    apt settings. With SOURCE_DATE_EPOCH set, the same packages give the same bytes. A build that fails or is killed
+    leaves no version behind; its log stays.
+
+    \b
+    Examples:
+      headnode image build gpu
+      headnode image build login --profile login
+      SOURCE_DATE_EPOCH=1760000000 headnode image build gpu
+    """
+    from headnode.workflows import images
+
+    with progress_lines() as progress:
+        built = images.build(context(ctx), name, profile=profile, kernel=kernel, progress=progress)
+    note(f"Built {built.reference}: {megabytes(built.size)}, {len(built.packages)} packages, kernel "
+         f"{built.manifest['kernel']}.")  # fmt: skip
+    click.echo(built.reference)
+
+
+@image.command("list")
+@click.argument("name", required=False)
+@output_option()
+@click.pass_context
+def list_(ctx: click.Context, name: str | None, output: str) -> None:
+    """List images.
+
+    \b
+    Examples:
+      headnode image list
+      headnode image list gpu -o json
+    """
+    from headnode.workflows import images
+
+    found = images.list_images(context(ctx), name)
+    if not found and output in ("table", "wide"):
+        note("There are no images yet; 'headnode image build base' makes one.")
+        return
+    emit([row(one) for one in found], output, COLUMNS, ["sha256"])
+
+
+@image.command()
+@click.argument("reference")
+@click.option("--packages", is_flag=True, help="Its packages instead.")
+@output_option("yaml")
+@click.pass_context
+def show(ctx: click.Context, reference: str, packages: bool, output: str) -> None:
+    """Show an image, or its packages.
+
+    \b
+    Examples:
+      headnode image show gpu@3
+      headnode image show gpu --packages -o csv
+    """
+    from headnode.workflows import images
+
+    found = images.find(context(ctx), reference)
+    if packages:
+        emit(found.packages, output, ["name", "version", "architecture"])
+    else:
+        emit([{**row(found), "url": found.url, "manifest": dict(found.manifest)}], output, COLUMNS)
+
+
+@image.command()
+@click.argument("before")
+@click.argument("after")
+@output_option()
+@click.pass_context
+def diff(ctx: click.Context, before: str, after: str, output: str) -> None:
+    """Show which packages differ between two images.
+
+    \b
+    Examples:
+      headnode image diff gpu@2 gpu@3
+      headnode image diff gpu@2 gpu -o json
+    """
+    from headnode.workflows import images
+
+    found = images.differences(context(ctx), before, after)
+    if not found and output in ("table", "wide"):
+        note("Both have the same packages.")
+        return
+    rows = [{"name": d.name, "change": d.kind, "before": d.before, "after": d.after} for d in found]
+    emit(rows, output, ["change", "name", "before", "after"])
+
+
+@image.command()
+@click.argument("reference", required=False)
+@click.pass_context
+def verify(ctx: click.Context, reference: str | None) -> None:
+    """Check signatures and checksums of an image, or of all.
+
+    Exit code 0 when everything is as it was built, 1 otherwise.
+
+    \b
+    Examples:
+      headnode image verify gpu@3
+      headnode image verify
+    """
+    from headnode.workflows import images
+
+    found = images.verify(context(ctx), reference)
+    for name, problems in found.items():
+        click.echo(f"{name}: {'; '.join(problems) or 'as it was built'}")
+    ctx.exit(1 if any(found.values()) else 0)
+
+
+@image.command()
+@click.option(
+    "--keep", type=click.IntRange(1), default=3, show_default=True, help="Newest versions of each image to keep."
+)
+@dry_run_option
+@yes_option
+@click.pass_context
+def gc(ctx: click.Context, keep: int, dry_run: bool, yes: bool) -> None:
+    """Remove old versions that nobody uses.
+
+    The newest versions stay, and every version that a profile, group or node names. What killed builds left behind goes
+    in any case.
+
+    \b
+    Examples:
+      headnode image gc --dry-run
+      headnode image gc --keep 2 --yes
+    """
+    from headnode.workflows import images
+
+    at = context(ctx)
+    found = images.garbage(at, keep)
+    names = [one.reference for one in found.images] + [f"ramdisk {path.name}" for path in found.ramdisks]
+    for name in names:
+        click.echo(name)
+    if dry_run:
+        note(f"Would free {megabytes(found.size)}.")
+        return
+    if names:
+        confirm(f"Remove {len(names)} and free {megabytes(found.size)}?", yes)
+    size = found.size
+    images.collect(at, found)
+    note(f"Freed {megabytes(size)}." if names else "There was nothing to remove.")
+
+
+@image.command()
+@kernel_option
+@click.option("--firmware", is_flag=True, help="With firmware files for network and storage cards that need them.")
+@click.pass_context
+def ramdisk(ctx: click.Context, kernel: str, firmware: bool) -> None:
+    """Build the ramdisk that inspects, deploys and rescues nodes.
+
+    It is live as soon as it is complete: nodes load it at their next network boot.
+
+    \b
+    Examples:
+      headnode image ramdisk
+      headnode image ramdisk --firmware
+      headnode image ramdisk --kernel cloud
+    """
+    from headnode.workflows import images
+
+    with progress_lines() as progress:
+        place = images.build_ramdisk(context(ctx), kernel=kernel, firmware=firmware, progress=progress)
+    sizes = ", ".join(f"{name} {megabytes((place / name).stat().st_size)}" for name in ("vmlinuz", "initrd"))
+    note(f"The ramdisk is live in {place}: {sizes}.")
+
+
+def row(found: "Image") -> dict[str, Any]:
+    recipe = found.manifest["recipe"]
+    return {
+        "name": found.reference,
+        "built": found.manifest["built"],
+        "os": f"{recipe['os']} {recipe['suite']}",
+        "kernel": found.manifest["kernel"],
+        "packages": len(found.packages),
+        "size": found.size,
+        "unpacked": found.unpacked_size,
+        "sha256": found.sha256,
+    }
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB"
+
+
+class progress_lines:
+    """A spinner with the stage and its seconds on a terminal, one line for each stage anywhere else; on stderr."""
+
+    def __enter__(self) -> Callable[[str], None]:
+        self._begun = time.monotonic()
+        self._status: Any = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+            self._status = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._status.add_task("starting")
+            self._status.start()
+        return self.tell
+
+    def tell(self, stage: str) -> None:
+        if self._status is not None:
+            self._status.update(self._task, description=stage)
+        else:
+            note(f"{time.monotonic() - self._begun:6.1f} s  {stage}")
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()

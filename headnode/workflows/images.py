@@ -1,0 +1,145 @@
+"""Images and the ramdisk: build, list, compare, verify, and remove what nobody uses."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headnode.effective import SETTINGS, known_profile, nearest, profile_chain
+from headnode.errors import NotFound
+from headnode.site import BUILT_IN
+from headnode.workflows.context import Context
+from images import build as builder
+from images.bootstrap import Progress
+from images.ramdisk import build as ramdisk_builder
+from images.ramdisk.recipe import ramdisk_recipe
+from images.recipes import image_recipe
+from images.signing import public_key, signer
+from images.store import Difference, Image, Store, clean_scratch, compare, parse_reference, scratch
+
+
+def store(context: Context) -> Store:
+    return Store(context.paths.state / "images")
+
+
+def workplace(context: Context) -> Path:
+    """On the store's file system, so that a finished image appears by renaming, and outside of what nginx serves."""
+    return context.paths.state / "build"
+
+
+def logs(context: Context) -> Path:
+    return context.paths.logs / "images"
+
+
+def build(context: Context, name: str, *, profile: str | None, kernel: str, progress: Progress) -> Image:
+    """Build the next version of an image from what its profile says."""
+    return builder.build(
+        store(context),
+        name,
+        image_recipe(profile_settings(context, profile_of(context, name, profile)), kernel=kernel),
+        signer(context.paths.config),
+        work=workplace(context),
+        logs=logs(context),
+        epoch=builder.build_epoch(),
+        proxy=context.site.packages.proxy,
+        progress=progress,
+    )
+
+
+def profile_of(context: Context, name: str, profile: str | None) -> str | None:
+    """The profile that was named; or the one called like the image; or the only one that uses it."""
+    if profile is not None:
+        return known_profile(context.site, profile)
+    if name in context.site.profiles:
+        return name
+    users = [key for key in context.site.profiles if image_name(profile_settings(context, key)) == name]
+    if len(users) > 1:
+        raise NotFound(f"several profiles use the image '{name}': {', '.join(users)}", hint="say which with --profile")
+    return users[0] if users else None
+
+
+def image_name(settings: dict[str, Any]) -> str:
+    return parse_reference(str(settings["image"]))[0]
+
+
+def profile_settings(context: Context, profile: str | None) -> dict[str, Any]:
+    """What a node of this profile is, when nothing is said of the node itself."""
+    voices = [
+        *(profile_chain(context.site, profile) if profile else ()),
+        ("site defaults", dict(context.site.defaults)),
+        ("built in", dict(BUILT_IN)),
+    ]
+    return {key: nearest(key, voices).value for key in SETTINGS}
+
+
+def build_ramdisk(context: Context, *, kernel: str, firmware: bool, progress: Progress) -> Path:
+    """Build the ramdisk and make it live; returns where it is."""
+    place = context.paths.state / "ramdisk/x86_64"
+    log = builder.new_log(logs(context), "ramdisk")
+    with scratch(workplace(context), "ramdisk") as temporary:
+        out = ramdisk_builder.build(
+            ramdisk_recipe(kernel, firmware=firmware), temporary, log, builder.build_epoch(),
+            proxy=context.site.packages.proxy, progress=progress,
+        )  # fmt: skip
+        ramdisk_builder.publish(out, place)
+    return place
+
+
+def list_images(context: Context, name: str | None = None) -> list[Image]:
+    return store(context).images(name)
+
+
+def find(context: Context, reference: str) -> Image:
+    return store(context).find(reference)
+
+
+def differences(context: Context, before: str, after: str) -> list[Difference]:
+    return compare(find(context, before), find(context, after))
+
+
+def verify(context: Context, reference: str | None) -> dict[str, list[str]]:
+    """Image → what is wrong with it."""
+    images = [find(context, reference)] if reference else list_images(context)
+    public = public_key(context.paths.config) if images else ""
+    return {image.reference: store(context).verify(image, public) for image in images}
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """What can be removed, and how to."""
+
+    images: tuple[Image, ...]
+    ramdisks: tuple[Path, ...]
+
+    @property
+    def size(self) -> int:
+        directories = [*(image.directory for image in self.images), *self.ramdisks]
+        return sum(file.stat().st_size for directory in directories for file in directory.iterdir())
+
+
+def garbage(context: Context, keep: int) -> Garbage:
+    used = users(context)
+    place = context.paths.state / "ramdisk/x86_64"
+    old = store(context).old(keep, used)
+    return Garbage(tuple(old), tuple(ramdisk_builder.old_versions(place)))
+
+
+def collect(context: Context, found: Garbage) -> None:
+    import shutil
+
+    for image in found.images:
+        store(context).remove(image)
+    for path in found.ramdisks:
+        shutil.rmtree(path)
+    store(context).sweep()
+    clean_scratch(workplace(context))
+
+
+def users(context: Context) -> Callable[[Image], bool]:
+    """Whether any profile, group, node or default names exactly this version."""
+    site = context.site
+    places: list[dict[str, Any]] = [dict(site.defaults), *(dict(p) for p in site.profiles.values())]
+    places += [dict(group) for group in site.groups.values()]
+    places += [dict(node.settings) for node in context.inventory.nodes()]
+    named = {str(place["image"]) for place in places if place.get("image")}
+    return lambda image: image.reference in named

@@ -1,0 +1,34 @@
+"""A rescued machine is reached over SSH with the keys that the head node sends, and on its console in any case."""
+
+from pathlib import Path
+from typing import Any
+
+from . import overlay
+from .errors import AgentError
+from .head import Head
+from .report import Reporter
+from .runner import must
+
+# Of a node's own files only these have a meaning here: who may come in, and the host keys people already know.
+ALLOWED = ("etc/ssh/ssh_host_", "root/.ssh/authorized_keys")
+
+
+def prepare(head: Head, reporter: Reporter) -> str:
+    files = head.get("/node/v1/overlay").get("files")
+    chosen = wanted(files)
+    overlay.write_all(chosen, Path("/"))
+    if not any(overlay.confined(file["path"]).startswith("root/") for file in chosen):
+        reporter.event("rescue", "no SSH keys were sent, so this machine is reached by its console only", step="rescue")
+    else:
+        Path("/root/.ssh").chmod(0o700)
+        must(["ssh-keygen", "-A"], log=reporter.log)
+        must(["/usr/sbin/sshd"], log=reporter.log)
+        reporter.event("rescue", "ready: log in as root over SSH, or on the console", step="rescue")
+    head.post("/node/v1/done", {})
+    return "wait"
+
+
+def wanted(files: Any) -> list[dict[str, Any]]:
+    if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
+        raise AgentError("the head node sent no list of files")
+    return [file for file in files if overlay.confined(file.get("path")).startswith(ALLOWED)]
