@@ -44,15 +44,28 @@ def inspect(ctx: click.Context, nodeset: str, watch: bool, no_power: bool, dry_r
 @click.command()
 @click.argument("nodeset", type=NodeSetType())
 @click.option("--image", help="Image to deploy, such as gpu@3; the profile's newest when not given.")
-@click.option("--erase", "consent", multiple=True, metavar="SERIAL",
-              help="This disk may be erased although it holds something that is not ours; repeat for more.")
+@click.option(
+    "--erase",
+    "consent",
+    multiple=True,
+    metavar="SERIAL",
+    help="This disk may be erased although it holds something that is not ours; repeat for more.",
+)
 @click.option("--watch", is_flag=True, help="Stay and show progress until all have finished.")
 @click.option("--no-power", is_flag=True, help="Do not touch the power; boot the nodes by hand.")
 @dry_run_option
 @yes_option
 @click.pass_context
-def deploy(ctx: click.Context, nodeset: str, image: str | None, consent: tuple[str, ...], watch: bool, no_power: bool,
-           dry_run: bool, yes: bool) -> None:
+def deploy(
+    ctx: click.Context,
+    nodeset: str,
+    image: str | None,
+    consent: tuple[str, ...],
+    watch: bool,
+    no_power: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
     """Install nodes.
 
     Each node boots the ramdisk, is partitioned by its layout, gets its image and its own files, and comes back from its
@@ -112,8 +125,18 @@ def abort(ctx: click.Context, nodeset: str, yes: bool) -> None:
     note(f"Stopped: {fold(workflow.abort(at, names))}.")
 
 
-def work(at: "Context", nodeset: str, intent: "Intent", *, image: str | None = None, consent: tuple[str, ...] = (),
-         watch: bool = False, power: bool = True, dry_run: bool = False, yes: bool = False) -> None:
+def work(
+    at: "Context",
+    nodeset: str,
+    intent: "Intent",
+    *,
+    image: str | None = None,
+    consent: tuple[str, ...] = (),
+    watch: bool = False,
+    power: bool = True,
+    dry_run: bool = False,
+    yes: bool = False,
+) -> None:
     from headnode.workflows import deploy as workflow
     from headnode.workflows import planning
     from headnode.workflows.nodes import select
@@ -204,5 +227,3 @@ def progress_table(at: "Context", nodes: "Sequence[Node]") -> Any:
         table.add_row(node.name, node.state.value, deployment.step or node.reason or "waiting for the node",
                       "" if deployment.percent is None else str(deployment.percent), f"{passed // 60}:{passed % 60:02d}")  # fmt: skip
     return table
-
-
