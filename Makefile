@@ -10,7 +10,8 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, and those that only its tests need. Names only: the distribution pins versions.
 RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 mmdebstrap zstd
-TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool
+TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf grub-common grub-efi-amd64-bin \
+    busybox
 
 .PHONY: help
 help: ## Say what can be made

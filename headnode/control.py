@@ -2,24 +2,30 @@
 
 import json
 import socket
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
 from headnode.errors import HeadnodeError
 from headnode.paths import Paths
 
-# Long lists of files say no more than their folders do.
-MOST_PATHS = 1000
+# A long list of files in one folder says no more than the folder does.
+MOST_PATHS = 100
 
 
 def reload(paths: Paths, touched: Collection[str]) -> None:
     """Ask the running services to take note; when none run, they read everything at their start anyway."""
-    few = (
-        sorted(touched) if len(touched) <= MOST_PATHS else sorted({path.rpartition("/")[0] + "/*" for path in touched})
-    )
-    answer = ask(paths, {"touched": few})
+    answer = ask(paths, {"touched": shortened(touched)})
     if answer is not None and answer.get("error"):
         raise HeadnodeError(str(answer["error"]))
+
+
+def shortened(touched: Collection[str]) -> list[str]:
+    """Files of crowded folders as FOLDER/*; main configurations stand in small ones and are always named."""
+    crowds = Counter(path.rpartition("/")[0] for path in touched)
+    return sorted(
+        {path if crowds[(folder := path.rpartition("/")[0])] <= MOST_PATHS else f"{folder}/*" for path in touched}
+    )
 
 
 def running(paths: Paths) -> bool:
@@ -38,6 +44,7 @@ def ask(paths: Paths, question: dict[str, Any], timeout: float = 10.0) -> dict[s
             raise HeadnodeError(f"the services cannot be reached at {paths.control_socket}: {error}") from error
         try:
             connection.sendall(json.dumps(question).encode() + b"\n")
-            return dict(json.loads(connection.makefile("rb").readline() or b"{}"))
+            with connection.makefile("rb") as answer:
+                return dict(json.loads(answer.readline() or b"{}"))
         except (OSError, ValueError) as error:
             raise HeadnodeError(f"the services at {paths.control_socket} did not answer: {error}") from error

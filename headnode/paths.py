@@ -61,6 +61,20 @@ class Paths:
         return self.runtime / "control.sock"
 
     @property
+    def bmc_socket(self) -> Path:
+        return self.runtime / "bmc.sock"
+
+    @property
+    def consoles(self) -> Path:
+        """Console recordings, a directory for each node."""
+        return self.state / "consoles"
+
+    @property
+    def sensors(self) -> Path:
+        """Sensor histories, a directory for each node."""
+        return self.state / "sensors"
+
+    @property
     def logs(self) -> Path:
         return self.root / "var/log/headnode"
 

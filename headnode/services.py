@@ -21,6 +21,8 @@ class Service:
     # What it may write to, below the root.
     writes: tuple[Path, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    # Where it writes its process id, if it does.
+    pid_file: Path | None = None
 
 
 def services(site: Site, paths: Paths) -> list[Service]:
@@ -38,8 +40,17 @@ def dnsmasq(paths: Paths, network: str) -> Service:
         description=f"DHCP on the {network} network",
         argv=("dnsmasq", "--keep-in-foreground", f"--conf-file={paths.published}/dnsmasq/{network}.conf"),
         ready=lambda: program_of(pid_file) == "dnsmasq",
-        capabilities=("CAP_NET_BIND_SERVICE", "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN"),
+        capabilities=(
+            "CAP_NET_BIND_SERVICE",
+            "CAP_NET_ADMIN",
+            "CAP_NET_RAW",
+            "CAP_SETUID",
+            "CAP_SETGID",
+            "CAP_CHOWN",
+            "CAP_KILL",
+        ),
         writes=(paths.runtime, paths.logs),
+        pid_file=pid_file,
     )
 
 
@@ -48,10 +59,11 @@ def nginx(paths: Paths) -> Service:
     return Service(
         name="nginx",
         description="boot scripts and images for nodes",
-        argv=("nginx", "-e", "stderr", "-c", str(config), "-g", "daemon off;"),
+        argv=("nginx", "-e", "stderr", "-g", "daemon off;", "-c", str(config)),
         ready=lambda: program_of(pid_file) == "nginx",
-        capabilities=("CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_OVERRIDE"),
+        capabilities=("CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL"),
         writes=(paths.runtime, paths.logs),
+        pid_file=pid_file,
     )
 
 
@@ -74,7 +86,7 @@ def reconcile(paths: Paths) -> Service:
         description="records what nodes do, reloads services, closes discovery windows, looks for foreign DHCP",
         argv=(sys.executable, "-m", "headnode.reconcile"),
         ready=paths.control_socket.exists,
-        capabilities=("CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_KILL"),
+        capabilities=("CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_KILL", "CAP_CHOWN"),
         writes=(paths.state, paths.runtime, paths.logs),
         environment={"HEADNODE_ROOT": str(paths.root)},
     )
@@ -87,6 +99,13 @@ def program_of(pid_file: Path) -> str | None:
         return Path(f"/proc/{pid}/comm").read_text().strip() if pid else None
     except OSError:
         return None
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def pid_in(pid_file: Path) -> int | None:

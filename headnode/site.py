@@ -300,6 +300,20 @@ class Bmc(Strict):
     """User name at the BMCs, unless a node, group or profile says otherwise."""
     password_file: Text | None = None
     """File with the BMC password on its first line, for nodes enrolled without one of their own."""
+    head: IPv4Address | None = None
+    """The head node's own BMC, which is never switched, whatever node it is enrolled as."""
+    surge_seconds: int = Field(default=10, ge=1, le=600)
+    """How long a node that starts counts with its start_watts against its rack's budget."""
+    poll_seconds: int = Field(default=60, ge=1, le=86_400)
+    """How often sensors and event logs are read."""
+    raw_hours: int = Field(default=48, ge=1, le=8_760)
+    """How long every sensor reading is kept; after that only an hour's lowest, mean and highest."""
+    history_days: int = Field(default=400, ge=1, le=36_500)
+    """How long the hourly values are kept."""
+    console_megabytes: int = Field(default=64, ge=1, le=100_000)
+    """Most that is kept of one node's console; the oldest goes first."""
+    port: int = Field(default=9623, ge=1, le=65_535)
+    """Port on this machine's loopback address for metrics and for consoles in the browser."""
 
 
 class Boot(Strict):

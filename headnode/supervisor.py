@@ -20,6 +20,7 @@ STOP_TIMEOUT = 8.0
 # The first restart is at once: a service that was killed should be back before anyone notices.
 PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 HEALTHY_AFTER = 30.0
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass
@@ -36,14 +37,15 @@ class Supervisor:
     services: Sequence[Service]
     # Called before every start of a service; `first` is false for a restart after a crash.
     prepare: Callable[[Service, bool], None]
-    restart: bool = True
     on_ready: Callable[[], None] = lambda: None
     stopping: bool = False
     children: list[Child] = field(default_factory=list)
 
     def run(self) -> int:
-        """Until a signal says stop, or, without `restart`, until a service ends; returns the exit code."""
-        previous = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        """Until a signal says stop; returns the exit code."""
+        previous = {number: signal.signal(number, self._stop) for number in STOP_SIGNALS}
+        # What we and our services write is read by programs that are not root.
+        os.umask(0o022)
         self.children = [Child(service) for service in self.services]
         try:
             for child in self.children:
@@ -53,7 +55,8 @@ class Supervisor:
                     return 0
             self.on_ready()
             notify("READY=1")
-            return self._watch()
+            self._watch()
+            return 0
         finally:
             notify("STOPPING=1")
             for child in reversed(self.children):
@@ -85,21 +88,18 @@ class Supervisor:
                 raise HeadnodeError(f"{child.service.name} was not ready after {START_TIMEOUT:.0f} seconds")
             time.sleep(POLL / 2)
 
-    def _watch(self) -> int:
+    def _watch(self) -> None:
         while not self.stopping:
             for child in self.children:
                 if child.process is not None and child.process.poll() is not None:
-                    code = self._ended(child)
-                    if not self.restart:
-                        return code
+                    self._ended(child)
                 elif child.process is None and time.monotonic() >= child.next_start:
                     self._try_again(child)
                 elif child.failures and time.monotonic() - child.started > HEALTHY_AFTER:
                     child.failures = 0
             time.sleep(POLL)
-        return 0
 
-    def _ended(self, child: Child) -> int:
+    def _ended(self, child: Child) -> None:
         assert child.process is not None  # noqa: S101 - for the type checker
         code, pid = child.process.returncode, child.process.pid
         # What it started may hold its ports: nginx's workers outlive a killed master.
@@ -112,15 +112,14 @@ class Supervisor:
         child.failures += 0 if wished else 1
         child.next_start = time.monotonic() + pause
         logger("headnode.up").warning("ended", service=child.service.name, code=code, again_in_seconds=pause)
-        return code if code and code > 0 else 1
 
     def _try_again(self, child: Child) -> None:
         try:
             self._start(child, first=False)
-        except HeadnodeError as error:
-            child.next_start = time.monotonic() + PAUSES[min(child.failures, len(PAUSES) - 1)]
+        except (HeadnodeError, OSError) as error:
             child.failures += 1
-            logger("headnode.up").error("cannot start", service=child.service.name, reason=error.message)
+            child.next_start = time.monotonic() + PAUSES[min(child.failures, len(PAUSES) - 1)]
+            logger("headnode.up").error("cannot start", service=child.service.name, reason=str(error))
 
 
 def stop(child: Child) -> None:
@@ -129,12 +128,15 @@ def stop(child: Child) -> None:
     if process is None or process.poll() is not None:
         return
     process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    deadline = time.monotonic() + STOP_TIMEOUT
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(POLL / 4)
+        if time.monotonic() > deadline:
+            process.kill()
+    # Also what it started and left behind; until it is reaped its group's number is certainly ours.
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def notify(state: str) -> None:

@@ -31,6 +31,7 @@ class Tail:
         self._file: IO[bytes] | None = None
         self._start = start or Position()
         self._rest = b""
+        self._quiet = False
 
     def close(self) -> None:
         if self._file is not None:
@@ -44,14 +45,20 @@ class Tail:
         return Position(os.fstat(self._file.fileno()).st_ino, self._file.tell() - len(self._rest))
 
     def lines(self) -> list[str]:
-        """Complete lines that came since last time; after a rotation the old file is read to its end first."""
+        """Complete lines that came since last time; after a rotation the old file is read to its end first.
+
+        Writers go on in the old file until they have noticed, so it is left only when two rounds found nothing more.
+        """
         if self._file is None and not self._open():
             return []
         found = self._read()
-        if not found and self._rotated():
+        ended = not found and self._rotated()
+        if ended and self._quiet:
             self.close()
             if self._open():
                 found = self._read()
+            ended = False
+        self._quiet = ended
         return found
 
     def _open(self) -> bool:

@@ -143,8 +143,8 @@ def gaps(home: str, disk: Disk, kept: Mapping[str, Span]) -> list[Span]:
     for name, span in sorted(kept.items(), key=lambda item: item[1].start):
         if span.start < end or span.end > disk.size - gpt_end(disk) or span.size <= 0 or span.start % disk.sector_size:
             raise LayoutRefused(
-                f"{home} cannot be arranged: the kept '{name}' (from byte {span.start}, {span.size} bytes) overlaps another or is outside "
-                f"the space for partitions"
+                f"{home} cannot be arranged: the kept '{name}' (from byte {span.start}, {span.size} bytes) "
+                f"overlaps another or is outside the space for partitions"
             )
         found.append(Span(at, max(0, sizes.down(span.start, MIB) - at)))
         at, end = sizes.up(span.end, MIB), span.end

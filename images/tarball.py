@@ -61,8 +61,11 @@ def copy(
     """Copy a tar; what `keep` names is also handed back, and every replacement is in the result exactly once."""
     seen = Seen()
     with reading(source) as old, tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as new:
-        for member, content in entries(old, drop, replace, seen, keep):
-            new.addfile(member, content)
+        try:
+            for member, content in entries(old, drop, replace, seen, keep):
+                new.addfile(member, content)
+        except tarfile.TarError as error:
+            raise HeadnodeError(f"the root file system ended in its middle: {error}") from error
         for name in sorted(replace):
             new.addfile(*replaced(name, replace[name], mtime))
             seen.unpacked += len(replace[name].content)
@@ -78,19 +81,16 @@ def entries(
 ) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
     """The entries that stay; the content of kept ones is read into memory, all others pass through."""
     unwanted = matcher(drop)
-    try:
-        for member in old:
-            name = plain(member.name)
-            if unwanted(name) or name in replace:
-                continue
-            seen.entries += 1
-            seen.unpacked += member.size
-            content: IO[bytes] | None = old.extractfile(member) if member.isreg() else None
-            if content is not None and (name == STATUS or any(p.fullmatch(name) for p in keep)):
-                content = remembered(name, content.read(), seen)
-            yield member, content
-    except tarfile.TarError as error:
-        raise HeadnodeError(f"the root file system ended in its middle: {error}") from error
+    for member in old:
+        name = plain(member.name)
+        if unwanted(name) or name in replace:
+            continue
+        seen.entries += 1
+        seen.unpacked += member.size
+        content: IO[bytes] | None = old.extractfile(member) if member.isreg() else None
+        if content is not None and (name == STATUS or any(p.fullmatch(name) for p in keep)):
+            content = remembered(name, content.read(), seen)
+        yield member, content
 
 
 def remembered(name: str, content: bytes, seen: Seen) -> IO[bytes]:

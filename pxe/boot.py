@@ -27,7 +27,7 @@ class BootScripts:
         if self.window:
             files["http/boot/discover.ipxe"] = text(templates.render("boot/discover.ipxe.j2", **values))
         if site.boot.uefi == "shim":
-            files["tftp/grub/grub.cfg"] = text(templates.render("boot/start.grub.j2", **values))
+            files["tftp/grub/grub.cfg"] = text(templates.render("boot/start.grub.j2", window=self.window, **values))
         return files
 
     def node_files(self, site: Site, node: Node) -> Files:

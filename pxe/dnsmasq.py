@@ -7,6 +7,8 @@ does not read them.
 """
 
 import re
+import secrets
+import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -16,7 +18,8 @@ from headnode import run
 from headnode.errors import ProgramFailed, PublishFailed
 from headnode.model import File, Files, Node, Window
 from headnode.paths import Paths
-from headnode.site import Site
+from headnode.site import Network, Site
+from pxe.dhcp import MessageType, Op, Option, Packet, address_bytes, encode
 
 CONFIGS = ("dnsmasq/provision.conf", "dnsmasq/management.conf")
 PROVISION_HOSTS = "dnsmasq/provision.d"
@@ -119,18 +122,48 @@ def ask_dnsmasq(name: str, config: Path) -> list[str]:
     return []
 
 
-def assemble(places: Paths) -> None:
-    """Join the nodes' small files into the ones dnsmasq reads; each appears whole or not at all."""
+def assemble(places: Paths) -> dict[str, set[str]]:
+    """Join the nodes' small files into the ones dnsmasq reads; each appears whole or not at all.
+
+    Returns the entries that are no longer there, by network.
+    """
     target = places.runtime / "dnsmasq"
     target.mkdir(parents=True, exist_ok=True)
-    for source, name in (
-        (PROVISION_HOSTS, "provision.hosts"),
-        (MANAGEMENT_HOSTS, "management.hosts"),
-        (NAMES, "names"),
-    ):
-        draft = target / f"{name}.draft"
-        draft.write_text("".join(entries(places.published / source)))
-        draft.replace(target / name)
+    gone = {}
+    for network, source in (("provision", PROVISION_HOSTS), ("management", MANAGEMENT_HOSTS)):
+        path = target / f"{network}.hosts"
+        before = set(path.read_text().splitlines()) if path.exists() else set()
+        lines = list(entries(places.published / source))
+        put(path, "".join(lines))
+        gone[network] = before - {line.rstrip("\n") for line in lines}
+    put(target / "names", "".join(entries(places.published / NAMES)))
+    return gone
+
+
+def put(path: Path, content: str) -> None:
+    draft = path.with_name(path.name + ".draft")
+    draft.write_text(content)
+    draft.chmod(0o644)
+    draft.replace(path)
+
+
+def release(net: Network, gone: Iterable[str]) -> None:
+    """Give back, in their names, the addresses of machines that are no longer these nodes.
+
+    dnsmasq would keep the address of a node whose board was replaced for the old board until its lease ends, and give
+    the new one nothing. It hears us because the kernel takes a packet to our own address for one from the interface
+    that the socket is bound to.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, str(net.interface).encode())
+        for entry in gone:
+            mac, address, _ = entry.split(",")
+            options: dict[int, bytes] = {
+                Option.MESSAGE_TYPE: bytes([MessageType.RELEASE]),
+                Option.SERVER_ID: address_bytes(str(net.head)),
+            }
+            packet = Packet(Op.REQUEST, secrets.randbits(32), mac, options, client_address=address)
+            udp.sendto(encode(packet), (str(net.head), 67))
 
 
 def entries(directory: Path) -> Iterable[str]:
@@ -139,9 +172,11 @@ def entries(directory: Path) -> Iterable[str]:
     except FileNotFoundError:
         return
     for path in paths:
-        for line in path.read_text().splitlines():
-            if line and not line.startswith("#"):
-                yield line + "\n"
+        try:
+            lines = path.read_text().splitlines()
+        except FileNotFoundError:
+            continue  # its node was retired a moment ago
+        yield from (line + "\n" for line in lines if line and not line.startswith("#"))
 
 
 def text(content: str) -> File:

@@ -14,8 +14,11 @@ from click.shell_completion import CompletionItem
 from headnode.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from headnode.model import Node
     from headnode.workflows.context import Context
 
+# Up to here a plain yes is enough; beyond, the number of nodes has to be typed.
+FEW = 3
 FORMATS = ("table", "wide", "json", "yaml", "csv", "name")
 Document = Mapping[str, Any]
 
@@ -88,6 +91,21 @@ def confirm(question: str, yes: bool) -> None:
         raise InvalidInput("nothing was changed: this is not a terminal, so nobody could be asked", hint="add --yes")
     if not click.confirm(question, err=True):
         raise click.Abort
+
+
+def confirm_count(verb: str, nodes: "Sequence[Node]", yes: bool) -> None:
+    """More than a few nodes need their number typed: an answer that cannot be given by habit."""
+    from headnode.nodeset import fold
+
+    names = fold(node.name for node in nodes)
+    if yes or len(nodes) <= FEW:
+        confirm(f"{verb} {names}?", yes)
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput("nothing was changed: this is not a terminal, so nobody could be asked", hint="add --yes")
+    typed = click.prompt(f"{verb} {len(nodes)} nodes ({names}): type their number to go on", err=True)
+    if str(typed).strip() != str(len(nodes)):
+        raise InvalidInput(f"'{typed}' is not {len(nodes)}; nothing was changed")
 
 
 def note(message: str) -> None:

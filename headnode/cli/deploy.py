@@ -224,6 +224,7 @@ def progress_table(at: "Context", nodes: "Sequence[Node]") -> Any:
         table.add_column(column)
     for deployment, node in zip(at.inventory.deployments(nodes, limit_each=1), nodes, strict=False):
         passed = int(time.time() - deployment.started.timestamp())
-        table.add_row(node.name, node.state.value, deployment.step or node.reason or "waiting for the node",
-                      "" if deployment.percent is None else str(deployment.percent), f"{passed // 60}:{passed % 60:02d}")  # fmt: skip
+        step = deployment.step or node.reason or "waiting for the node"
+        percent = "" if deployment.percent is None else str(deployment.percent)
+        table.add_row(node.name, node.state.value, step, percent, f"{passed // 60}:{passed % 60:02d}")
     return table

@@ -103,10 +103,7 @@ def seen(ctx: click.Context, output: str) -> None:
     from headnode.workflows import discovery
 
     at = context(ctx)
-    if foreign := at.inventory.fact("foreign_dhcp"):
-        warn(
-            [f"a foreign DHCP server answers on {at.site.provision.interface}: {line}" for line in foreign.splitlines()]
-        )
+    warn([f"a foreign DHCP server answers {server}" for server in discovery.foreign_servers(at)])
     rows = [
         {
             "name": sighting.mac,

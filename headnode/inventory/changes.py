@@ -215,6 +215,9 @@ class Change:
         if self._connection.execute(known).first() is None:
             self._connection.execute(insert(secret_texts).values(name=name, sealed=sealed))
 
+    def forget_secret(self, name: str) -> None:
+        self._connection.execute(delete(secret_texts).where(secret_texts.c.name == name))
+
     # What publishing has done
 
     def remember_published(self, written: Mapping[str, int], removed: Collection[str]) -> None:

@@ -12,6 +12,7 @@ from headnode.inventory.changes import Change, digest
 from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
 from headnode.inventory.rows import chunks, deployment_from_row, event_from_row, load_nodes, sighting_from_row
 from headnode.inventory.tables import (
+    bmcs,
     counters,
     deployments,
     events,
@@ -140,9 +141,9 @@ class Inventory:
             if node_ids is None:
                 return {row.path: row.node_id for row in connection.execute(query)}
             return {
-                path: node
+                row.path: row.node_id
                 for batch in chunks(node_ids)
-                for path, node in connection.execute(query.where(published.c.node_id.in_(batch)))
+                for row in connection.execute(query.where(published.c.node_id.in_(batch)))
             }
 
     def deployment(self, node: Node) -> Deployment | None:
@@ -214,11 +215,13 @@ class Inventory:
             return [sighting_from_row(row) for row in rows]
 
     def owners(self) -> tuple[dict[str, str], dict[str, str]]:
-        """MAC → node and address → node, of every NIC."""
-        query = select(nics.c.mac, nics.c.address, nodes.c.name).join(nodes, nodes.c.id == nics.c.node_id)
+        """MAC → node and address → node, of every NIC and BMC."""
+        queries = [
+            select(t.c.mac, t.c.address, nodes.c.name).join(nodes, nodes.c.id == t.c.node_id) for t in (nics, bmcs)
+        ]
         with self._reading() as connection:
-            rows = connection.execute(query).all()
-        return {row.mac: row.name for row in rows}, {row.address: row.name for row in rows if row.address}
+            rows = [row for query in queries for row in connection.execute(query)]
+        return {row.mac: row.name for row in rows if row.mac}, {row.address: row.name for row in rows if row.address}
 
     def fact(self, name: str, default: str = "") -> str:
         with self._reading() as connection:

@@ -4,12 +4,14 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
+from headnode import fields
 from headnode.errors import InvalidField, InvalidInput
 from headnode.model import Sighting, Window
 from headnode.site import AddressRange
 from headnode.workflows.context import Context
 
 FACT = "discovery"
+FOREIGN = "foreign_dhcp"
 LONGEST = timedelta(hours=24)
 
 
@@ -82,10 +84,16 @@ def seen(context: Context) -> list[Sighting]:
     return [sighting for sighting in context.inventory.seen() if sighting.mac not in owners]
 
 
+def foreign_servers(context: Context) -> list[str]:
+    """Foreign DHCP servers, as the last regular look found them."""
+    return context.inventory.fact(FOREIGN).splitlines()
+
+
 def pick_seen(context: Context, wanted: str | None) -> str:
     """The one machine that was seen; with several, the admin has to say which."""
     found = seen(context)
     if wanted is not None:
+        wanted = fields.mac_address(wanted)
         if all(sighting.mac != wanted for sighting in found):
             raise InvalidField("mac", wanted, "no such hardware was seen; 'headnode seen' lists what was")
         return wanted

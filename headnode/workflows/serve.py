@@ -1,28 +1,76 @@
 """Bringing the services up: what has to be true before each may start."""
 
+import fcntl
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
 from headnode import machine
 from headnode.errors import HeadnodeError
-from headnode.services import Service, services
+from headnode.services import Service, command_of, pid_in, services
 from headnode.supervisor import Supervisor
 from headnode.workflows import publishing
 from headnode.workflows.context import Context
+
+if TYPE_CHECKING:
+    from pxe.probe import Offer
 
 PROBE_SECONDS = 3.0
 SOCKETS = {"node-api": "node.sock", "reconcile": "control.sock"}
 
 
 def supervisor(context: Context, only: str | None = None) -> Supervisor:
-    """All services with restarts, or one of them alone, for systemd to restart."""
+    """All services, or one alone as systemd runs it; what ends is started again at once, without a preflight."""
     found = services(context.site, context.paths)
     if only is not None:
         found = [service for service in found if service.name == only]
         if not found:
             names = ", ".join(service.name for service in services(context.site, context.paths))
             raise HeadnodeError(f"there is no service '{only}'", hint=f"services here: {names}")
-    return Supervisor(found, prepare=lambda service, first: prepare(context, service, first), restart=only is None)
+    return Supervisor(found, prepare=lambda service, first: prepare(context, service, first))
 
 
 def prepare(context: Context, service: Service, first: bool) -> None:
+    try:
+        if first:
+            context.paths.runtime.mkdir(parents=True, exist_ok=True)
+            claim(context, service)
+            end_orphan(service)
+        make_ready(context, service, first)
+    except OSError as error:
+        raise HeadnodeError(f"{service.name} cannot be prepared: {error}") from error
+
+
+def claim(context: Context, service: Service) -> None:
+    """One supervisor for each service: a second one would pull the sockets from under the first."""
+    path = context.paths.runtime / f"{service.name}.lock"
+    # Kept open, and so locked, for as long as this process lives; its children do not inherit it.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise HeadnodeError(
+            f"{service.name} is running already, under another 'headnode up' or systemd",
+            hint="stop that one first: Ctrl-C, or 'systemctl stop headnode.target'",
+        ) from None
+
+
+def end_orphan(service: Service) -> None:
+    """dnsmasq gives up root, and with it the duty to end with its supervisor: one left by a crash holds the ports."""
+    pid = pid_in(service.pid_file) if service.pid_file else None
+    if pid is None or service.pid_file is None or service.argv[-1] not in command_of(pid):
+        return
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + 5
+    while service.argv[-1] in command_of(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def make_ready(context: Context, service: Service, first: bool) -> None:
     from pxe import assets, dnsmasq, nginx
 
     if service.name == "nginx":
@@ -42,7 +90,6 @@ def prepare(context: Context, service: Service, first: bool) -> None:
         dnsmasq.assemble(context.paths)
     elif service.name in SOCKETS:
         # A socket left by a killed process would look like readiness.
-        context.paths.runtime.mkdir(parents=True, exist_ok=True)
         (context.paths.runtime / SOCKETS[service.name]).unlink(missing_ok=True)
 
 
@@ -70,12 +117,28 @@ def require_interface(context: Context, name: str) -> machine.Interface:
     return found
 
 
-def refuse_foreign_dhcp(context: Context, name: str) -> None:
+def networks_with_dhcp(context: Context) -> list[str]:
+    """Where we answer DHCP, and so nobody else may."""
+    management = context.site.management
+    return ["provision", *(["management"] if management and management.dhcp else [])]
+
+
+def foreign_offers(context: Context, name: str) -> "list[Offer]":
+    """Offers of others. Ours carry this interface's hardware address: a twin with our IP address is foreign too."""
     from pxe.probe import probe
 
-    net = context.site.networks[name]
-    if offers := probe(str(net.interface), PROBE_SECONDS, ours=[str(net.head)]):
+    return probe(str(context.site.networks[name].interface), PROBE_SECONDS, ours=[require_interface(context, name).mac])
+
+
+def named(offer: "Offer") -> str:
+    """Which server that was; the address it gives differs from one question to the next."""
+    return f"{offer.server_id} ({offer.source_mac})"
+
+
+def refuse_foreign_dhcp(context: Context, name: str) -> None:
+    if offers := foreign_offers(context, name):
+        interface = context.site.networks[name].interface
         raise HeadnodeError(
-            f"another DHCP server answers on {net.interface}: {'; '.join(str(offer) for offer in offers)}",
+            f"another DHCP server answers on {interface}: {'; '.join(str(offer) for offer in offers)}",
             hint="two DHCP servers on one wire break both; find it, or move the nodes to a wire of their own",
         )

@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
@@ -77,23 +78,27 @@ class Log:
         self._console = console
         self._most = most
         self._text = ""
+        self._lock = threading.Lock()
         self.tail = ""
 
     def write(self, text: str) -> None:
         line = text if text.endswith("\n") else text + "\n"
-        self._text = (self._text + line)[-self._most :]
-        self.tail = (self.tail + line)[-LONGEST:]
+        with self._lock:
+            self._text = (self._text + line)[-self._most :]
+            self.tail = (self.tail + line)[-LONGEST:]
         if self._console is not None:
             self._console.write(line)
             self._console.flush()
 
     def take(self) -> str:
-        text, self._text = self._text, ""
+        with self._lock:
+            text, self._text = self._text, ""
         return text
 
     def give_back(self, text: str) -> None:
         """It could not be sent: next time then."""
-        self._text = (text + self._text)[-self._most :]
+        with self._lock:
+            self._text = (text + self._text)[-self._most :]
 
 
 def sync() -> None:

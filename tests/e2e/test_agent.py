@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -111,6 +112,24 @@ def test_from_an_empty_disk_to_a_system_that_boots_from_it(
     assert "sfdisk" in head.log
 
 
+def test_another_disk_than_the_planned_one_is_not_written_and_a_shell_is_left(running_lab: Lab, tmp_path: Path) -> None:
+    def plan(facts: dict[str, Any]) -> dict[str, Any]:
+        made = plans.plan(facts, cached.small_image())
+        made["disks"][0]["serial"] = "ANOTHER"
+        return made
+
+    head = FakeHead(scripts=scripts(), files=ramdisk(tmp_path / "ramdisk"), plan=plan)
+    with started(running_lab, tmp_path, head, Firmware.BIOS) as node:
+        node.wait_for("failed: /dev/vda is not the disk the plan was made for", 400)
+        shell_answers(node)
+    assert head.failed is not None
+    assert head.failed["step"] == "look at the disks again"
+    assert "its serial number is LABDISK1, and ANOTHER was expected; nothing was written" in head.failed["reason"]
+    assert head.done == 0
+    assert (tmp_path / "disk.img").stat().st_blocks == 0, "not one block was written"
+
+
+@pytest.mark.slow
 def test_a_damaged_image_fails_with_its_reason_and_leaves_a_shell(running_lab: Lab, tmp_path: Path) -> None:
     image = cached.small_image()
     content = bytearray((image.directory / IMAGE).read_bytes())
@@ -120,12 +139,16 @@ def test_a_damaged_image_fails_with_its_reason_and_leaves_a_shell(running_lab: L
     head.files[image.url] = tmp_path / IMAGE
     with started(running_lab, tmp_path, head, Firmware.BIOS) as node:
         node.wait_for("stream the image failed: the image .* is damaged", 400)
-        node.wait_for("the ramdisk's shell", 60)
-        node.wait_for(r"[#$] ", 60)
-        node.type("echo SHELL-$((6 * 7))\r")
-        node.wait_for("SHELL-42", 60)
+        shell_answers(node)
     assert head.failed is not None
     assert head.failed["step"] == "stream the image"
     assert "SHA-256" in head.failed["reason"]
     assert "sfdisk" in head.failed["log"]
     assert head.done == 0
+
+
+def shell_answers(node: RunningMachine) -> None:
+    node.wait_for("the ramdisk's shell", 60)
+    node.wait_for(r"[#$] ", 60)
+    node.type("echo SHELL-$((6 * 7))\r")
+    node.wait_for("SHELL-42", 60)

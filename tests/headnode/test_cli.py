@@ -228,7 +228,8 @@ def test_show_says_where_every_value_comes_from(small: Path) -> None:
     assert sources["release"] == "site defaults"
     headnode(small, "set", "gpu0002", "profile=login", "--yes")
     login = json.loads(headnode(small, "show", "gpu0002", "-o", "json").out)["effective"]
-    assert login["layout"] == {"value": "single-disk", "source": "parent profile cpu"}
+    assert login["layout"] == {"value": "login", "source": "profile login"}
+    assert login["start_watts"] == {"value": 600, "source": "parent profile cpu"}
     table = headnode(small, "show", "gpu0001").out
     assert "console" in table
     assert "ttyS1" in table

@@ -1,0 +1,1 @@
+"""headnode-bmc: the process that owns every BMC session, sensor poll and console."""

@@ -1,0 +1,77 @@
+"""The small duties: closing windows, ending overdue work, looking for foreign DHCP servers, noticing a new site.yaml."""
+
+import threading
+from datetime import UTC, datetime
+
+from headnode import sitefile
+from headnode.errors import HeadnodeError
+from headnode.log import logger
+from headnode.model import Severity
+from headnode.workflows import deploy, discovery, publishing, serve
+from headnode.workflows.context import Context
+
+
+def close_overdue_windows(context: Context, stop: threading.Event) -> None:
+    while not stop.wait(1.0):
+        window = discovery.recorded(context)
+        if window is not None and window.until <= datetime.now(UTC):
+            close_window(context)
+
+
+def close_window(context: Context) -> None:
+    """Published first and forgotten afterwards: should publishing fail, it is tried again until nobody is lent to."""
+    # A context of its own, because site.yaml may have changed since this process read it.
+    at = context.because("the discovery window's time was up")
+    try:
+        publishing.publish_changes(at)
+        discovery.close(at, "its time was up")
+    finally:
+        at.inventory.close()
+
+
+def fail_overdue_work(context: Context, stop: threading.Event) -> None:
+    while not stop.wait(2.0):
+        deploy.expire_overdue(context)
+
+
+def look_for_foreign_dhcp(context: Context, stop: threading.Event) -> None:
+    """While serving, a foreign server is an event and a loud status; stopping ours would help nobody."""
+    while not stop.is_set():
+        found = [
+            (name, offer) for name in serve.networks_with_dhcp(context) for offer in serve.foreign_offers(context, name)
+        ]
+        note_foreign(context, {f"on {name}: {serve.named(offer)}": str(offer) for name, offer in found})
+        stop.wait(context.site.boot.probe_seconds)
+
+
+def note_foreign(context: Context, found: dict[str, str]) -> None:
+    """An event when a server appears and when it goes, not each time it is still there with another address to give."""
+    before = set(discovery.foreign_servers(context))
+    now = set(found)
+    if now == before:
+        return
+    with context.inventory.change("boot plane", "regular look for other DHCP servers") as change:
+        change.set_fact(discovery.FOREIGN, "\n".join(sorted(now)))
+        for server in sorted(now - before):
+            message = f"a foreign DHCP server answers {server}: {found[server]}"
+            change.record("dhcp.foreign", message, severity=Severity.ERROR, data={"server": server})
+            logger("headnode.reconcile").error("foreign DHCP server", server=server, offer=found[server])
+        for server in sorted(before - now):
+            change.record("dhcp.foreign", f"the foreign DHCP server {server} answers no more", data={"server": server})
+            logger("headnode.reconcile").info("foreign DHCP server gone", server=server)
+
+
+def leave_when_the_site_changes(context: Context, stop: threading.Event) -> None:
+    """With the site it read long ago it would look at the wrong wire, so it ends and is started anew."""
+    known, read = context.site, b""
+    while not stop.wait(2.0):
+        try:
+            text = context.paths.site_file.read_bytes()
+            if text == read:
+                continue
+            read, now = text, sitefile.parse(text, str(context.paths.site_file))
+        except (HeadnodeError, OSError):
+            continue  # somebody is in the middle of editing it
+        if now != known:
+            logger("headnode.reconcile").info("site.yaml changed; starting anew")
+            stop.set()

@@ -1,0 +1,88 @@
+"""Changing BMC passwords so that no interruption can lock anybody out.
+
+The new password is sealed and written down before the BMC hears of it, and takes the old one's place only when a login
+with it has succeeded. In between both are kept, and the next change tries both.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from headnode import effective, vault
+from headnode.errors import InvalidInput
+from headnode.model import BmcAccess, Node
+from headnode.workflows import power
+from headnode.workflows.bmcs import Answer
+from headnode.workflows.context import Context
+from headnode.workflows.power import OnAnswer, quietly
+from ipmi.passwords import is_vendor_default, new_password
+
+PENDING = "bmc-next:{}"
+
+
+def rotate(
+    context: Context,
+    nodes: Sequence[Node],
+    password: str | None,
+    *,
+    fanout: int | None = None,
+    on_answer: OnAnswer = quietly,
+) -> list[Answer]:
+    """Give these BMCs a new password: this one, or for each a random one of its own."""
+    power.refuse_untouchable(context.site, nodes)
+    key = context.paths.secret_key
+    if password is not None:
+        refuse_vendor_default(context, nodes, password)
+    sealed = {node.name: vault.seal(password or new_password(), key) for node in nodes}
+    offered = {node.name: with_interrupted(context, node, sealed[node.name]) for node in nodes}
+    with context.inventory.change(context.actor, context.cause) as change:
+        for name, secret in sealed.items():
+            change.set_secret(PENDING.format(name), secret)
+    request = {"verb": "set-password", "sealed": offered, "fanout": fanout}
+    answers = power.change(context, nodes, request, on_answer)
+    keep(context, {answer.name: sealed[answer.name] for answer in answers if answer.ok})
+    return answers
+
+
+def with_interrupted(context: Context, node: Node, sealed: str) -> list[str]:
+    """The new password, and one that an interrupted change may have left at the BMC."""
+    before = context.inventory.secret(PENDING.format(node.name))
+    return [sealed, before] if before else [sealed]
+
+
+def adopt(
+    context: Context,
+    nodes: Sequence[Node],
+    password: str | None,
+    *,
+    fanout: int | None = None,
+    on_answer: OnAnswer = quietly,
+) -> list[Answer]:
+    """Remember a password that the BMCs have already, where a login proves it."""
+    sealed = vault.seal(password or "", context.paths.secret_key)
+    tried = [replace(node, bmc=replace(node.bmc, sealed_password=sealed)) if node.bmc else node for node in nodes]
+    # Not through headnode-bmc: it would ask with the password that it knows.
+    answers = power.ask_here(context, tried, {"verb": "power", "action": "status", "fanout": fanout}, on_answer)
+    keep(context, {answer.name: sealed for answer in answers if answer.ok})
+    return [replace(answer, status="remembered") if answer.ok else answer for answer in answers]
+
+
+def keep(context: Context, proven: Mapping[str, str]) -> None:
+    with context.inventory.change(context.actor, context.cause) as change:
+        found = change.nodes(list(proven))
+        change.replace([replace(node, bmc=with_password(node.bmc, proven[node.name])) for node in found])
+        for name in proven:
+            change.forget_secret(PENDING.format(name))
+
+
+def with_password(access: BmcAccess | None, sealed: str) -> BmcAccess | None:
+    return None if access is None else replace(access, sealed_password=sealed)
+
+
+def refuse_vendor_default(context: Context, nodes: Sequence[Node], password: str) -> None:
+    for node in nodes:
+        user = str(effective.value(context.site, node, "bmc_user"))
+        if is_vendor_default(user, password):
+            raise InvalidInput(
+                f"that is a password BMCs are shipped with, or the user's own name '{user}'; nothing was changed",
+                hint="--random gives each BMC a password of its own",
+            )

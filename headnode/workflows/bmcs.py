@@ -1,0 +1,244 @@
+"""BMCs of enrolled nodes: where they are, what they can be asked, and the answers as plain data.
+
+The same questions are answered by headnode-bmc, whose sessions are open, and by a command that finds it not running.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from headnode import effective, vault
+from headnode.errors import InvalidInput
+from headnode.model import BmcDriver, Node
+from headnode.paths import Paths
+from headnode.site import Site
+from headnode.workflows.context import Context
+from ipmi.bmc import Bmc
+from ipmi.faults import WrongCredentials
+from ipmi.fleet import Fleet, Outcome, Target
+from ipmi.readings import BootDevice, Credentials, PowerAction, PowerState
+
+Question = Callable[[Bmc], Awaitable[Any]]
+FANOUT = 256
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one node's BMC said, or what is wrong with it; `status` is the word that output is folded by."""
+
+    name: str
+    status: str
+    value: Any = None
+    error: str = ""
+    hint: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
+
+    @classmethod
+    def of(cls, outcome: Outcome[Any]) -> "Answer":
+        if outcome.fault is None:
+            status = outcome.value if isinstance(outcome.value, str) else "ok"
+            return cls(outcome.name, status, outcome.value, seconds=outcome.seconds)
+        fault = outcome.fault
+        return cls(outcome.name, fault.status, None, fault.message, fault.hint, outcome.seconds)
+
+
+def local_address(site: Site) -> str:
+    """BMCs are spoken to from the head node's address on their own network, and from nowhere else."""
+    if site.management is None or site.management.head is None:
+        raise InvalidInput(
+            "the site has no management network with an address of the head node on it",
+            hint="add networks.management with cidr, interface and head to site.yaml",
+        )
+    return str(site.management.head)
+
+
+def targets(context: Context, nodes: Iterable[Node]) -> list[Target]:
+    """The BMCs of those nodes that have one and a password for it, unsealed."""
+    return [
+        target(context, node, node.bmc.address, node.bmc.sealed_password)
+        for node in nodes
+        if node.bmc is not None and node.bmc.sealed_password
+    ]
+
+
+def unanswerable(nodes: Iterable[Node]) -> list[Answer]:
+    """An answer for each node that cannot be asked."""
+    found = []
+    for node in nodes:
+        if node.bmc is None:
+            error, hint = f"{node.name} has no BMC", f"headnode set {node.name} bmc=ADDRESS"
+            found.append(Answer(node.name, "no BMC", error=error, hint=hint))
+        elif not node.bmc.sealed_password:
+            error = f"no password is known for the BMC of {node.name}"
+            hint = f"headnode bmc set-password {node.name} --known tells Headnode the one it has"
+            found.append(Answer(node.name, "no password", error=error, hint=hint))
+    return found
+
+
+def target(context: Context, node: Node, address: str, sealed: str) -> Target:
+    values = effective.effective(context.site, node)
+    return Target(
+        node.name,
+        address,
+        Credentials(str(values["bmc_user"].value), vault.unseal(sealed, context.paths.secret_key)),
+        BmcDriver(values["bmc_driver"].value or BmcDriver.AUTO),
+    )
+
+
+# -- questions -------------------------------------------------------------------------------------------
+
+
+def question(request: Mapping[str, Any]) -> Question:
+    """What is to be asked of each BMC; unknown verbs and values are refused before anything is done."""
+    try:
+        return QUESTIONS[request["verb"]](request)
+    except (KeyError, ValueError, TypeError) as error:
+        raise InvalidInput(f"BMCs cannot be asked for '{request.get('verb')}' like that") from error
+
+
+async def power_state(bmc: Bmc) -> str:
+    return str((await bmc.power()).value)
+
+
+def switch(action: PowerAction) -> Question:
+    async def ask(bmc: Bmc) -> str:
+        state = await bmc.set_power(action)
+        # A soft shutdown takes its time: what was read back right now would mislead.
+        return "asked to shut down" if action is PowerAction.SOFT and state is PowerState.ON else str(state.value)
+
+    return ask
+
+
+def boot_from(device: BootDevice, persistent: bool, uefi: bool) -> Question:
+    async def ask(bmc: Bmc) -> str:
+        await bmc.set_boot_device(device, persistent=persistent, uefi=uefi)
+        return f"{device.value}, {'from now on' if persistent else 'once'}" if device is not BootDevice.NONE else "none"
+
+    return ask
+
+
+async def boot_from_network(bmc: Bmc) -> str:
+    await bmc.set_boot_device(BootDevice.PXE)
+    return str((await bmc.set_power(PowerAction.CYCLE)).value)
+
+
+async def sensors(bmc: Bmc) -> list[dict[str, Any]]:
+    return [
+        {"sensor": r.name, "value": r.value, "unit": r.unit, "health": r.health.value, "states": list(r.states)}
+        for r in await bmc.sensors()
+    ]
+
+
+async def event_log(bmc: Bmc) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": entry.id,
+            "at": entry.at.isoformat() if entry.at else None,
+            "source": entry.source,
+            "message": entry.message,
+            "health": entry.health.value,
+        }
+        for entry in await bmc.event_log()
+    ]
+
+
+async def clear_event_log(bmc: Bmc) -> str:
+    await bmc.clear_event_log()
+    return "cleared"
+
+
+async def identity(bmc: Bmc) -> dict[str, Any]:
+    found = asdict(await bmc.identity())
+    found.pop("facts")
+    return found
+
+
+def blink(seconds: int) -> Question:
+    async def ask(bmc: Bmc) -> str:
+        await bmc.identify(seconds)
+        return "blinking" if seconds else "not blinking"
+
+    return ask
+
+
+def power_question(request: Mapping[str, Any]) -> Question:
+    return power_state if request["action"] == "status" else switch(PowerAction(request["action"]))
+
+
+def boot_question(request: Mapping[str, Any]) -> Question:
+    return boot_from(BootDevice(request["device"]), bool(request.get("persistent")), bool(request.get("uefi")))
+
+
+QUESTIONS: Mapping[str, Callable[[Mapping[str, Any]], Question]] = {
+    "power": power_question,
+    "bootdev": boot_question,
+    "netboot": lambda request: boot_from_network,
+    "sensors": lambda request: sensors,
+    "sel": lambda request: event_log,
+    "sel-clear": lambda request: clear_event_log,
+    "identity": lambda request: identity,
+    "identify": lambda request: blink(int(request["seconds"])),
+}
+
+
+# -- asking ----------------------------------------------------------------------------------------------
+
+
+async def perform(fleet: Fleet, request: Mapping[str, Any], paths: Paths) -> AsyncIterator[Answer]:
+    """Ask the BMCs named in a request, each at its time and so many at once; answers as they come."""
+    names = [str(name) for name in request.get("names", ())]
+    starts: Mapping[str, float] = request.get("starts") or {}
+    room = asyncio.Semaphore(max(1, int(request.get("fanout") or FANOUT)))
+    sealed: Mapping[str, str] = request.get("sealed") or {}
+    asked = None if request.get("verb") == "set-password" else question(request)
+
+    async def one(name: str) -> Answer:
+        await asyncio.sleep(float(starts.get(name, 0.0)))
+        async with room:
+            forgive(fleet, name)
+            if asked is None:
+                return await change_password(fleet, name, [vault.unseal(s, paths.secret_key) for s in sealed[name]])
+            return Answer.of(await fleet.one(name, asked))
+
+    tasks = [asyncio.create_task(one(name)) for name in names]
+    try:
+        for done in asyncio.as_completed(tasks):
+            yield await done
+    finally:
+        # Whoever asked has gone away: those whose turn has not come stay as they are.
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def forgive(fleet: Fleet, name: str) -> None:
+    """A person asks: a BMC that was left alone is tried again now, unless its password is what was wrong."""
+    target = fleet.targets.get(name)
+    link = fleet.engine.links.get((target.address, target.port)) if target else None
+    if link is not None and not isinstance(link.last_fault, WrongCredentials):
+        link.forgive()
+
+
+async def change_password(fleet: Fleet, name: str, passwords: list[str]) -> Answer:
+    """Set the first of these and prove it. The others are what an interrupted change may have left at the BMC."""
+    new, *perhaps = passwords
+    now = fleet.targets[name]
+    for known in (now.credentials.password, *perhaps):
+        await fleet.add(replace(now, credentials=replace(now.credentials, password=known)))
+        outcome = await fleet.one(name, lambda bmc: set_password(bmc, now.credentials.user, new))
+        if not isinstance(outcome.fault, WrongCredentials):
+            break
+    if outcome.fault is None:
+        # The session is open with it already; the console rides on.
+        fleet.targets[name] = replace(now, credentials=replace(now.credentials, password=new))
+    return Answer.of(outcome)
+
+
+async def set_password(bmc: Bmc, user: str, password: str) -> str:
+    await bmc.set_password(user, password)
+    return "changed"

@@ -1,0 +1,157 @@
+"""Power, boot device, sensors, event log and passwords of nodes through their BMCs."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from headnode import bmclink, effective, machine
+from headnode.errors import InvalidInput
+from headnode.model import Event, Node, Severity
+from headnode.nodeset import fold
+from headnode.site import Site
+from headnode.workflows import bmcs
+from headnode.workflows.bmcs import Answer
+from headnode.workflows.context import Context
+from ipmi.fleet import Fleet
+from ipmi.stagger import Starter, plan
+
+OnAnswer = Callable[[Answer], None]
+# What changes a node; asking and blinking do not.
+CHANGES = frozenset({"power", "bootdev", "netboot", "sel-clear", "set-password"})
+
+
+def quietly(answer: Answer) -> None:
+    """Nobody watches."""
+
+
+def ask(
+    context: Context, nodes: Sequence[Node], request: Mapping[str, Any], on_answer: OnAnswer = quietly
+) -> list[Answer]:
+    """Every node's answer, in the nodes' order: from headnode-bmc when it runs, else by asking from here."""
+    with bmclink.connected(context.paths) as connection:
+        if connection is None:
+            return ask_here(context, nodes, request, on_answer)
+        without = bmcs.unanswerable(nodes)
+        missing = {answer.name for answer in without}
+        question = {**request, "names": [node.name for node in nodes if node.name not in missing]}
+        answers: dict[str, Answer] = {}
+        for answer in chain(without, (Answer(**line) for line in bmclink.ask(connection, question))):
+            answers[answer.name] = answer
+            on_answer(answer)
+        return [answers[node.name] for node in nodes]
+
+
+def ask_here(
+    context: Context, nodes: Sequence[Node], request: Mapping[str, Any], on_answer: OnAnswer = quietly
+) -> list[Answer]:
+    """Ask from this process, with sessions that last as long as the question."""
+    found = bmcs.targets(context, nodes)
+    answers: dict[str, Answer] = {}
+
+    def keep(answer: Answer) -> None:
+        answers[answer.name] = answer
+        on_answer(answer)
+
+    async def work() -> None:
+        question = {**request, "names": [target.name for target in found]}
+        async with Fleet(bmcs.local_address(context.site)) as fleet:
+            for target in found:
+                await fleet.add(target)
+            async for answer in bmcs.perform(fleet, question, context.paths):
+                keep(answer)
+
+    for answer in bmcs.unanswerable(nodes):
+        keep(answer)
+    if found:
+        asyncio.run(work())
+    return [answers[node.name] for node in nodes]
+
+
+def change(
+    context: Context, nodes: Sequence[Node], request: Mapping[str, Any], on_answer: OnAnswer = quietly
+) -> list[Answer]:
+    """Ask for something that changes nodes: refused for locked ones and for the head node, and written down."""
+    refuse_untouchable(context.site, nodes)
+    answers = ask(context, nodes, request, on_answer)
+    words = " ".join(str(request[key]) for key in ("verb", "action", "device") if key in request)
+    with context.inventory.change(context.actor, context.cause) as writing:
+        writing.record_all(
+            Event(
+                kind=f"bmc.{request['verb']}",
+                message=f"{words}: {answer.error or answer.status}",
+                actor=context.actor,
+                cause=context.cause,
+                node=answer.name,
+                severity=Severity.INFO if answer.ok else Severity.WARNING,
+            )
+            for answer in answers
+        )
+    return answers
+
+
+def switch(context: Context, nodes: Sequence[Node], action: str, *, fanout: int | None = None,
+           on_answer: OnAnswer = quietly) -> list[Answer]:  # fmt: skip
+    """`on`, `off`, `cycle`, `reset` or `soft`; what starts machines keeps to the racks' budgets."""
+    refuse_untouchable(context.site, nodes)
+    request: dict[str, Any] = {"verb": "power", "action": action, "fanout": fanout}
+    if action in ("on", "cycle"):
+        request["starts"] = starts(context, nodes, action, fanout)
+    return change(context, nodes, request, on_answer)
+
+
+def starts(context: Context, nodes: Sequence[Node], action: str, fanout: int | None = None) -> dict[str, float]:
+    """When each node may start, in seconds from now; those that run already need no place in a wave."""
+    site = context.site
+    budgeted = [node for node in nodes if budget(site, node) is not None]
+    if action == "on" and budgeted:
+        states = ask(context, budgeted, {"verb": "power", "action": "status", "fanout": fanout})
+        running = {answer.name for answer in states if answer.status == "on"}
+        budgeted = [node for node in budgeted if node.name not in running]
+    return planned_starts(site, budgeted)
+
+
+def planned_starts(site: Site, nodes: Iterable[Node]) -> dict[str, float]:
+    """Pure: the waves that keep every rack below its budget."""
+    starters = [Starter(node.name, float(effective.value(site, node, "start_watts")), node.rack) for node in nodes]
+    budgets = {name: float(rack.budget_watts) for name, rack in site.racks.items() if rack.budget_watts is not None}
+    waves = plan(starters, budgets, surge_seconds=float(site.bmc.surge_seconds))
+    return {start.name: start.at for start in waves if start.at > 0}
+
+
+def budget(site: Site, node: Node) -> int | None:
+    rack = site.racks.get(node.rack or "")
+    return rack.budget_watts if rack else None
+
+
+def boot_from_network(context: Context, nodes: Sequence[Node]) -> dict[str, str]:
+    """Start these nodes from the network, once; returns what went wrong, as a sentence for each such node."""
+    if not nodes:
+        return {}
+    refuse_untouchable(context.site, nodes)
+    request = {"verb": "netboot", "starts": starts(context, nodes, "cycle")}
+    return {answer.name: answer.error for answer in change(context, nodes, request) if not answer.ok}
+
+
+def refuse_untouchable(site: Site, nodes: Sequence[Node]) -> None:
+    """Locked nodes and the head node itself: nothing at all is done when one of them is among the nodes."""
+    if locked := [node.name for node in nodes if node.locked]:
+        verb = "is" if len(locked) == 1 else "are"
+        raise InvalidInput(
+            f"{fold(locked)} {verb} locked; nothing was changed", hint=f"headnode set {fold(locked)} locked=false"
+        )
+    own = own_hardware()
+    for node in nodes:
+        if is_head(site, node, own):
+            raise InvalidInput(f"{node.name} is the head node itself; nothing was changed")
+
+
+def is_head(site: Site, node: Node, own_macs: frozenset[str]) -> bool:
+    """Told by the site (bmc.head), or by a network port that this machine has."""
+    if node.bmc is not None and site.bmc.head is not None and node.bmc.address == str(site.bmc.head):
+        return True
+    return any(nic.mac in own_macs for nic in node.nics)
+
+
+def own_hardware() -> frozenset[str]:
+    return frozenset(interface.mac for interface in machine.interfaces() if interface.mac)

@@ -1,0 +1,107 @@
+"""A site whose management network is on the loopback interface, with simulated BMCs and enrolled nodes."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from headnode import vault
+from headnode.lab.bmc import LabBmc, Simulator
+from headnode.lab.chassis import ChassisService, FakeChassis
+from headnode.paths import Paths
+from headnode.workflows import enroll, init
+from headnode.workflows.context import Context
+from tests.conftest import GIVEN
+from tests.integration.bmc_lab import free_port
+from tests.support import Result, headnode, mac, row
+
+NETWORK = IPv4Network("127.44.0.0/16")
+CANARY = "Canary-Qx71.ze"
+
+
+@dataclasses.dataclass
+class BmcSite:
+    root: Path
+    machines: dict[str, FakeChassis]
+    simulator: Simulator
+
+    @property
+    def paths(self) -> Paths:
+        return Paths(self.root)
+
+    @contextmanager
+    def context(self) -> Iterator[Context]:
+        made = Context(self.paths, "tester", "a test")
+        try:
+            yield made
+        finally:
+            made.close()
+
+    def headnode(self, *words: str, typed: bytes | None = None) -> Result:
+        return headnode(self.root, *words, typed=typed)
+
+    def answers(self, *words: str) -> dict[str, dict[str, Any]]:
+        return {item["name"]: item for item in json.loads(self.headnode(*words, "-o", "json").out)}
+
+    def events(self, kind: str, node: str | None = None) -> list[str]:
+        with self.context() as context:
+            return [e.message for e in context.inventory.events(node, limit=1000) if e.kind == kind]
+
+
+def address(number: int) -> str:
+    return f"127.44.0.{number}"
+
+
+def make_root(root: Path, more: str = "") -> Path:
+    init.create(Paths(root), dataclasses.replace(GIVEN, management=NETWORK))
+    file = Paths(root).site_file
+    port = f"bmc:\n  port: {free_port()}\n  poll_seconds: 1\n"
+    text = file.read_text().replace("bmc:\n", port, 1)
+    file.write_text(text.replace("racks: {}\n", more or "racks: {}\n"))
+    return root
+
+
+def enrol(root: Path, addresses: Sequence[str], password: str = CANARY, **more: str) -> list[str]:
+    context = Context(Paths(root), "tester", "a test")
+    rows = [row(name=f"gpu{n:02}", mac=mac(n), bmc=at, profile="gpu", **more) for n, at in enumerate(addresses, 1)]
+    enroll.enroll(context, rows, vault.seal(password, context.paths.secret_key))
+    context.close()
+    return [made.values["name"] for made in rows]
+
+
+@contextmanager
+def bmc_site(
+    directory: Path, count: int = 3, *, more: str = "", serial_ports: Sequence[int] = (), **fields: str
+) -> Iterator[BmcSite]:
+    """Nodes gpu01… with a BMC each, all in one simulator; their machines are front panels without a machine."""
+    names = [f"gpu{n:02}" for n in range(1, count + 1)]
+    machines = {name: FakeChassis() for name in names}
+    root = make_root(directory / "root", more)
+    enrol(root, [address(n) for n in range(1, count + 1)], **fields)
+    ports = [*serial_ports, *[0] * count]
+    with ChassisService(directory / "chassis.sock", machines) as service:
+        bmcs = [
+            LabBmc(name, address(n), CANARY, mc=0x20 + n - 1, chassis_command=service.command(name), serial_port=port,
+                   serial_number=f"SN-{name}")
+            for n, (name, port) in enumerate(zip(names, ports, strict=False), 1)
+        ]  # fmt: skip
+        simulator = Simulator("site", bmcs, directory / "sim", control_port=free_port())
+        simulator.start()
+        try:
+            simulator.wait_ready()
+            yield BmcSite(root, machines, simulator)
+        finally:
+            simulator.stop()
+
+
+def eventually(look: Callable[[], Any], timeout: float = 10.0) -> Any:
+    """What `look` finds, as soon as it finds something."""
+    end = time.monotonic() + timeout
+    while not (found := look()):
+        assert time.monotonic() < end, f"not within {timeout:g} s"
+        time.sleep(0.05)
+    return found
