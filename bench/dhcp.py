@@ -64,7 +64,9 @@ def start_kea(lab: Lab, head: Namespace, count: int) -> None:
     """Kea with host reservations in its configuration and leases in its memory file, which is its default."""
     place = lab.directory / f"kea{count}"
     place.mkdir()
-    reservations = [{"hw-address": node.mac, "ip-address": node.address, "hostname": node.name} for node in hosts(count)]
+    reservations = [
+        {"hw-address": node.mac, "ip-address": node.address, "hostname": node.name} for node in hosts(count)
+    ]
     subnet = {"id": 1, "subnet": "10.20.0.0/16", "reservations": reservations}
     config = {
         "Dhcp4": {
@@ -104,7 +106,9 @@ def measure(which: str, count: int, window: int) -> str:
             seconds = time.monotonic() - began
     wrong = sum(lease.address != str(FIRST + int(lease.client.mac.replace(":", "")[6:], 16)) for lease in leases)
     lost = count - len(leases)
-    return f"{which:<28} {count:>6} hosts  {len(leases) / seconds:>8.0f} exchanges/s  lost {lost}, wrong address {wrong}"
+    return (
+        f"{which:<28} {count:>6} hosts  {len(leases) / seconds:>8.0f} exchanges/s  lost {lost}, wrong address {wrong}"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -39,7 +39,8 @@ def application(context: Context | None = None) -> Flask:
         return jsonify(error=error.message), 503
 
     add_open_routes(app, here)
-    add_session_routes(app, here)
+    add_planning_routes(app, here)
+    add_progress_routes(app, here)
     return app
 
 
@@ -86,8 +87,8 @@ def add_open_routes(app: Flask, context: Context) -> None:
         return jsonify(state=state.value)
 
 
-def add_session_routes(app: Flask, context: Context) -> None:
-    """What the agent of a running deployment may ask."""
+def session_guard(context: Context) -> Callable[[Work], Callable[[], "ResponseReturnValue"]]:
+    """Only the agent of a running deployment gets past it."""
 
     def with_session(work: Work) -> Callable[[], "ResponseReturnValue"]:
         @wraps(work)
@@ -98,6 +99,13 @@ def add_session_routes(app: Flask, context: Context) -> None:
             return work(*found)
 
         return guarded
+
+    return with_session
+
+
+def add_planning_routes(app: Flask, context: Context) -> None:
+    """What the agent tells of its machine, and is told to do."""
+    with_session = session_guard(context)
 
     @app.post("/node/v1/inventory")
     @with_session
@@ -118,6 +126,11 @@ def add_session_routes(app: Flask, context: Context) -> None:
     @with_session
     def overlay(deployment: Deployment, node: Node) -> "ResponseReturnValue":
         return jsonify(planning.overlay_for(context, node, deployment))
+
+
+def add_progress_routes(app: Flask, context: Context) -> None:
+    """What the agent says while it works, and how it ended."""
+    with_session = session_guard(context)
 
     @app.post("/node/v1/events")
     @with_session

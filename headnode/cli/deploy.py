@@ -1,22 +1,17 @@
 """headnode inspect, deploy, rescue, abort."""
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headnode.cli.common import NodeSetType, confirm, context, dry_run_option, note, yes_option
-from headnode.errors import InvalidInput
+from headnode.cli.common import NodeSetType, confirm, confirm_count, context, dry_run_option, note, yes_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headnode.model import Intent, Node
     from headnode.workflows.context import Context
-
-# Up to here a plain yes is enough; beyond, the number of nodes has to be typed.
-FEW = 3
 
 
 @click.command()
@@ -164,21 +159,6 @@ def show_plan(at: "Context", node: "Node", image: str | None, consent: tuple[str
     click.echo(f"{node.name}:")
     for line in planning.preview(at, node, image, consent):
         click.echo(f"  {line}")
-
-
-def confirm_count(verb: str, nodes: "Sequence[Node]", yes: bool) -> None:
-    """More than a few nodes need their number typed: an answer that cannot be given by habit."""
-    from headnode.nodeset import fold
-
-    names = fold(node.name for node in nodes)
-    if yes or len(nodes) <= FEW:
-        confirm(f"{verb} {names}?", yes)
-        return
-    if not sys.stdin.isatty():
-        raise InvalidInput("nothing was changed: this is not a terminal, so nobody could be asked", hint="add --yes")
-    typed = click.prompt(f"{verb} {len(nodes)} nodes ({names}): type their number to go on", err=True)
-    if str(typed).strip() != str(len(nodes)):
-        raise InvalidInput(f"'{typed}' is not {len(nodes)}; nothing was changed")
 
 
 def restart(at: "Context", nodes: "Sequence[Node]", power: bool) -> None:

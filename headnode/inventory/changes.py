@@ -209,6 +209,10 @@ class Change:
         self._connection.execute(delete(hardware).where(hardware.c.node_id == node.id))
         self._connection.execute(insert(hardware).values(node_id=node.id, at=self.now, facts=dict(found)))
 
+    def set_secret(self, name: str, sealed: str) -> None:
+        self.forget_secret(name)
+        self._connection.execute(insert(secret_texts).values(name=name, sealed=sealed))
+
     def add_secret(self, name: str, sealed: str) -> None:
         """Keep a sealed secret, unless there is one of that name already."""
         known = select(secret_texts.c.name).where(secret_texts.c.name == name)

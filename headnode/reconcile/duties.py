@@ -1,4 +1,4 @@
-"""The small duties: closing windows, ending overdue work, looking for foreign DHCP servers, noticing a new site.yaml."""
+"""The small duties: closing windows, ending overdue work, looking for foreign DHCP, noticing a new site.yaml."""
 
 import threading
 from datetime import UTC, datetime
