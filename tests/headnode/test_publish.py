@@ -299,8 +299,8 @@ def renders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-SITE_FILES = ("dnsmasq/provision.conf", "http/boot/unknown.ipxe", "nginx/nginx.conf")
-SITE_TEMPLATES = ["boot/unknown.ipxe.j2", "dnsmasq/provision.conf.j2", "nginx/nginx.conf.j2"]
+SITE_FILES = ("dnsmasq/names.conf", "dnsmasq/provision.conf", "http/boot/unknown.ipxe", "nginx/nginx.conf")
+SITE_TEMPLATES = ["boot/unknown.ipxe.j2", "dnsmasq/provision.conf.j2", "dnsmasq/names.conf.j2", "nginx/nginx.conf.j2"]
 
 
 def again(context: Context) -> Context:
@@ -372,7 +372,7 @@ def test_the_work_for_one_node_is_the_same_among_few_and_many(
     enroll.enroll(context, [row_of(number) for number in range(1, 11)])
     publishing.publish_changes(context)
     among_few = work_for(context, "gpu07", monkeypatch)
-    assert (among_few["render"], among_few["same"]) == (6, 6)
+    assert (among_few["render"], among_few["same"]) == (7, 7)
     enroll.enroll(context, [row_of(number) for number in range(11, 300)])
     publishing.publish_changes(context)
     assert work_for(context, "gpu08", monkeypatch) == among_few
@@ -382,7 +382,7 @@ def test_a_changed_site_is_compared_in_full_and_only_what_differs_is_written(pub
     file = published.paths.site_file
     file.write_text(file.read_text().replace("dns: []", "dns: [9.9.9.9]"))
     outcome = publishing.publish_changes(again(published))
-    assert outcome.written == ("dnsmasq/provision.conf",)
+    assert outcome.written == ("dnsmasq/names.conf",)
 
 
 def test_what_somebody_changed_by_hand_is_put_right_by_a_full_publish(published: Context) -> None:

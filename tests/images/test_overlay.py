@@ -104,7 +104,7 @@ WHERE: dict[str, tuple[str, dict[str, str]]] = {
     "grub-default.cfg": ("/etc/default/grub.d/headnode.cfg", {}),
 }
 # The boot menu is part of the plan, and golden in tests/images/cases; the other is included.
-ELSEWHERE = {"grub.cfg", "proxy-units"}
+ELSEWHERE = {"grub.cfg", "proxy-units", "report.service"}
 
 
 @pytest.mark.parametrize("name", WHERE)
