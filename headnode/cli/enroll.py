@@ -19,7 +19,7 @@ from headnode.cli.common import (
     warn,
     yes_option,
 )
-from headnode.errors import InvalidInput, shown
+from headnode.errors import InvalidInput, counted, shown
 
 if TYPE_CHECKING:
     from headnode.workflows.context import Context
@@ -109,15 +109,15 @@ def enroll(
         note("Dry run: nothing was changed.")
         return
     if made.new:
-        confirm(f"Enrol {len(made.new)} nodes?", yes)
+        confirm(f"Enrol {counted(len(made.new), 'node')}?", yes)
         made = workflow.enroll(at, rows, sealed_password(at, made, bmc_password_file, yes))
-        note(f"Enrolled {len(made.new)} nodes.")
+        note(f"Enrolled {counted(len(made.new), 'node')}.")
     else:
         note("Nothing to do: all of these are enrolled already.")
     if not no_publish:
-        from headnode.cli.publish import publish_and_tell
+        from headnode.cli.publish import publish_after_change
 
-        publish_and_tell(at)
+        publish_after_change(at)
 
 
 def scan_bmcs(ctx: click.Context, at: "Context", network: str, names: str | None, user: str | None, file: Path | None,
@@ -199,7 +199,7 @@ def show_plan(made: "Plan", output: str, *, always: bool) -> None:
     ]
     emit(rows[:PREVIEW], "table", ["name", "verdict", "address", "profile", "problem"])
     if len(rows) > PREVIEW:
-        note(f"… and {len(rows) - PREVIEW} more rows")
+        note(f"… and {counted(len(rows) - PREVIEW, 'more row')}")
     note(summary(made))
 
 

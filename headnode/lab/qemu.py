@@ -21,6 +21,7 @@ from headnode.run import run
 
 # What terminals act on and people do not read: colours, cursor moves, clears.
 ESCAPES = re.compile(r"\x1b(\[[0-9;?=]*[A-Za-z]|[()][A-Z0-9]|[=>78cDEHM])|[\x00\x07\x0e\x0f]|\r")
+TYPING = 0.05
 # mov al,16; out 0xf4,al; hlt, then the mark of a boot sector: QEMU exits with 2 * 16 + 1.
 TRIAL_SECTOR = bytes.fromhex("b010e6f4f4").ljust(510, b"\0") + b"\x55\xaa"
 TRIAL_EXIT = 33
@@ -105,7 +106,11 @@ class RunningMachine:
         """Type on the serial console."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as console:
             console.connect(str(self.files.console_socket))
-            console.sendall(text.encode())
+            # A serial port takes a few characters at a time, and what it has not taken is lost when we hang up.
+            for character in text:
+                console.sendall(character.encode())
+                time.sleep(TYPING)
+            time.sleep(1.0)
 
 
 @contextmanager
