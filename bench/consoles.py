@@ -1,8 +1,9 @@
 """Do 200 recorded consoles lose a byte? Run by hand, as root: python bench/consoles.py [--consoles 200] [--seconds 30]
 
 Each simulated node prints 1 KiB/s on its serial line; one recorder process keeps all consoles open over real BMC
-simulators. Prints CPU and memory of that process and compares checksums. Then the process is killed without warning,
-started again, and the time until every console is heard again is measured.
+simulators; with --daemon it is headnode-bmc itself, with inventory, health and events. Prints CPU and memory of that
+process and compares checksums. Then the process is killed without warning, started again, and the time until every
+console is heard again is measured.
 """
 
 import argparse
@@ -11,14 +12,21 @@ import hashlib
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import suppress
+from ipaddress import IPv4Network
 from pathlib import Path
 
+from headnode import vault
 from headnode.lab.bmc import LabBmc, simulators
+from headnode.paths import Paths
+from headnode.workflows import enroll, init
+from headnode.workflows.context import Context
+from headnode.workflows.sheet import Row
 from ipmi.ipmi_driver import IpmiBmc
 from ipmi.recorder import ConsoleRecorder
 from ipmi.recording import Kind, Recording, read
@@ -26,6 +34,7 @@ from ipmi.rmcp.engine import Engine
 
 PASSWORD = "bench-only"
 CHUNK, EVERY = 256, 0.25
+PORT = 29623
 
 
 def address(number: int) -> str:
@@ -68,7 +77,7 @@ async def record(count: int, place: Path) -> None:
         recorders = []
         for number in range(count):
             bmc = await IpmiBmc.connect(engine, address(number), "admin", PASSWORD)
-            recorders.append(ConsoleRecorder(f"n{number}", bmc.open_console, Recording(place / str(number))))
+            recorders.append(ConsoleRecorder(f"n{number}", bmc.open_console, Recording(place / f"n{number}")))
         for recorder in recorders:
             recorder.start()
         while any(recorder.console is None for recorder in recorders):
@@ -81,7 +90,44 @@ async def record(count: int, place: Path) -> None:
             await recorder.stop()
 
 
+def start_daemon(count: int, root: Path) -> tuple[subprocess.Popen[str], float]:
+    """headnode-bmc for that many enrolled nodes; ready when Prometheus is told that every console is open."""
+    begun = time.perf_counter()
+    environment = {**os.environ, "HEADNODE_ROOT": str(root)}
+    process = subprocess.Popen([sys.executable, "-m", "headnode.bmcd"], env=environment, text=True)
+    while True:
+        time.sleep(0.1)
+        with suppress(OSError):
+            lines = metrics().splitlines()
+            if sum(line.startswith("headnode_console_up{") and line.endswith(" 1.0") for line in lines) == count:
+                return process, time.perf_counter() - begun
+
+
+def metrics() -> str:
+    """By hand: scripts of this directory have names that hide the standard library's from each other."""
+    with socket.create_connection(("127.0.0.1", PORT)) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+
+def make_site(count: int, root: Path) -> None:
+    given = init.Proposal("bench", "bench.test", provision_interface="hnprov0", management_interface="hnmgmt0",
+                          management=IPv4Network("127.32.0.0/16"))  # fmt: skip
+    init.create(Paths(root), given)
+    file = Paths(root).site_file
+    file.write_text(file.read_text().replace("bmc:\n", f"bmc:\n  port: {PORT}\n", 1))
+    context = Context(Paths(root), "bench", "bench")
+    rows = [
+        Row("bench", {"name": f"n{n}", "mac": f"52:54:00:aa:00:{n & 255:02x}", "bmc": address(n), "profile": "gpu"})
+        for n in range(count)
+    ]
+    enroll.enroll(context, rows, vault.seal(PASSWORD, context.paths.secret_key))
+    context.close()
+
+
 def start_recorder(count: int, place: Path) -> tuple[subprocess.Popen[str], float]:
+    if place.name == "consoles":
+        return start_daemon(count, place.parents[3])
     begun = time.perf_counter()
     command = [sys.executable, __file__, "--record", str(place), "--consoles", str(count)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -99,7 +145,7 @@ def used(process: subprocess.Popen[str]) -> tuple[float, int]:
     return ticks / os.sysconf("SC_CLK_TCK"), int(resident.split()[1])
 
 
-async def measure(count: int, seconds: float, place: Path) -> bool:
+async def measure(count: int, seconds: float, place: Path, *, daemon: bool) -> bool:
     lines = [Line(number) for number in range(count)]
     bmcs = [
         LabBmc(f"n{n}", address(n), PASSWORD, sensors=(), serial_port=await line.open()) for n, line in enumerate(lines)
@@ -110,8 +156,12 @@ async def measure(count: int, seconds: float, place: Path) -> bool:
             simulator.start()
         for simulator in made:
             await asyncio.to_thread(simulator.wait_ready)
-        lossless = await steady(lines, seconds, place / "console")
-        return await restarted(count, place / "console") and lossless
+        kept = place / "console"
+        if daemon:
+            make_site(count, place / "root")
+            kept = Paths(place / "root").consoles
+        lossless = await steady(lines, seconds, kept)
+        return await restarted(count, kept) and lossless
     finally:
         for simulator in made:
             simulator.stop()
@@ -142,14 +192,14 @@ async def restarted(count: int, place: Path) -> bool:
     process, took = await asyncio.to_thread(start_recorder, count, place)
     process.terminate()
     process.wait(20)
-    marked = [any(record.kind is Kind.HEARING for record in read(place / str(n))) for n in range(count)]
+    marked = [any(record.kind is Kind.HEARING for record in read(place / f"n{n}")) for n in range(count)]
     print(f"killed: all heard again after {took:.2f} s (aim: 5 s), gap marked in {sum(marked)} of {count}")
     return took < 5 and all(marked)
 
 
 def matches(line: Line, place: Path) -> bool:
     kept = hashlib.sha256()
-    for found in read(place / str(line.number)):
+    for found in read(place / f"n{line.number}"):
         if found.kind is Kind.DATA:
             kept.update(found.data)
     return kept.digest() == line.printed.digest()
@@ -160,12 +210,14 @@ def main() -> None:
     parser.add_argument("--consoles", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--daemon", action="store_true", help="record with headnode-bmc instead of a bare recorder")
     arguments = parser.parse_args()
     if arguments.record is not None:
         asyncio.run(record(arguments.consoles, arguments.record))
         return
     with tempfile.TemporaryDirectory() as place:
-        sys.exit(not asyncio.run(measure(arguments.consoles, arguments.seconds, Path(place))))
+        measured = measure(arguments.consoles, arguments.seconds, Path(place), daemon=arguments.daemon)
+        sys.exit(not asyncio.run(measured))
 
 
 if __name__ == "__main__":

@@ -76,16 +76,15 @@ async def serve_web(web: Web, port: int) -> None:
 
 @contextlib.asynccontextmanager
 async def fleet_at(context: Context, door: Door) -> AsyncIterator[Fleet]:
-    """A fleet that speaks from the management network's address; waits for it, as cables and VLANs may come later."""
-    address = bmcs.local_address(context.site)
+    """Waits for the management network's address: cables and VLANs may come later than this process."""
     async with contextlib.AsyncExitStack() as stack:
         while True:
             try:
-                fleet = await stack.enter_async_context(Fleet(address))
+                fleet = await stack.enter_async_context(bmcs.fleet_of(context.site))
                 break
-            except OSError as error:
-                door.why_not = f"the head node's address {address} on the management network: {error.strerror}"
-                logger("headnode.bmc").warning("waiting", reason=door.why_not)
+            except HeadnodeError as error:
+                door.why_not = error.message
+                logger("headnode.bmc").warning("waiting", reason=error.message)
                 await asyncio.sleep(TRY_AGAIN)
         yield fleet
 

@@ -18,8 +18,8 @@ from ipmi.faults import Unsupported
 from ipmi.fleet import Fleet
 from ipmi.readings import EventEntry, PowerState, SensorReading
 
-# After a start all are read soon, but not all in the same instant.
-FIRST_LOOK = 5.0
+# After a start the consoles come first; then all are read soon, but not all in the same instant.
+CONSOLES_FIRST, FIRST_LOOK = 2.0, 5.0
 
 
 class Watch:
@@ -42,7 +42,8 @@ class Watch:
         return self.directory / "known.json"
 
     async def run(self, fleet: Fleet) -> None:
-        await asyncio.sleep(random.random() * min(FIRST_LOOK, self.settings.poll_seconds))  # noqa: S311 - spread
+        spread = random.random() * min(FIRST_LOOK, self.settings.poll_seconds)  # noqa: S311 - not a secret
+        await asyncio.sleep(CONSOLES_FIRST + spread)
         while True:
             try:
                 await self.look(fleet)

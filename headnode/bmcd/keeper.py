@@ -8,6 +8,7 @@ from headnode.bmcd.ledger import Ledger
 from headnode.bmcd.metrics import Newest
 from headnode.errors import HeadnodeError
 from headnode.log import logger
+from headnode.nodeset import fold
 from headnode.workflows import bmcs
 from headnode.workflows.context import Context
 from ipmi.bmc import Console
@@ -37,8 +38,6 @@ class Keeper:
                 await self.refresh()
             except HeadnodeError as error:
                 logger("headnode.bmc").error("the inventory cannot be read", reason=error.message)
-            for name, recorder in self.recorders.items():
-                self.newest.of(name).console = recorder.console is not None
             await asyncio.sleep(LOOK_EVERY)
 
     async def refresh(self) -> None:
@@ -50,7 +49,18 @@ class Keeper:
                 self.revision = revision
 
     def load(self) -> list[Target]:
-        return bmcs.targets(self.context, self.context.inventory.nodes())
+        """A password that cannot be unsealed costs its own node the console, and no other."""
+        found: list[Target] = []
+        sealed: list[str] = []
+        for node in self.context.inventory.nodes():
+            try:
+                found += bmcs.targets(self.context, [node])
+            except HeadnodeError as error:
+                sealed.append(node.name)
+                reason = error.message
+        if sealed:
+            logger("headnode.bmc").error("passwords cannot be unsealed", nodes=fold(sealed), reason=reason)
+        return found
 
     async def adopt(self, wanted: list[Target]) -> None:
         for name in {*self.fleet.targets} - {target.name for target in wanted}:
@@ -74,6 +84,7 @@ class Keeper:
 
         recorder = self.recorders[name] = ConsoleRecorder(name, connect, recording, on_phase=phase)
         recorder.start()
+        self.newest.of(name).console = lambda: recorder.console is not None
         watch = Watch(name, paths.sensors / name, settings, self.newest, self.ledger)
         self.watches[name] = asyncio.create_task(watch.run(self.fleet), name=f"health of {name}")
 

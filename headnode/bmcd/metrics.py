@@ -1,6 +1,6 @@
 """What Prometheus is told: the newest readings, and how BMCs and consoles are."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,7 +17,8 @@ class NodeHealth:
     answers: bool = False
     power: bool | None = None
     seconds: float = 0.0
-    console: bool = False
+    # Asked when the page is made, because a console comes and goes between two readings.
+    console: Callable[[], bool] = lambda: False
     sensors: tuple[SensorReading, ...] = ()
 
 
@@ -39,7 +40,7 @@ class Newest(Collector):
         for name, node in list(self.nodes.items()):
             up.add_metric([name], node.answers)
             took.add_metric([name], node.seconds)
-            console.add_metric([name], node.console)
+            console.add_metric([name], node.console())
             if node.power is not None:
                 power.add_metric([name], node.power)
             for reading in node.sensors:

@@ -106,7 +106,7 @@ def search(at: "Context", nodes: "Sequence[Node]", pattern: "re.Pattern[str]", s
     from headnode.workflows.consoles import Follower, LineFinder
 
     wanted = [
-        (node.name, Follower(at.paths.consoles / node.name), LineFinder(pattern))
+        (node.name, Follower.since(at.paths.consoles / node.name, since), LineFinder(pattern))
         for node in nodes
     ]  # fmt: skip
     while True:

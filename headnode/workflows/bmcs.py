@@ -5,6 +5,7 @@ The same questions are answered by headnode-bmc, whose sessions are open, and by
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -55,6 +56,21 @@ def local_address(site: Site) -> str:
             hint="add networks.management with cidr, interface and head to site.yaml",
         )
     return str(site.management.head)
+
+
+@asynccontextmanager
+async def fleet_of(site: Site) -> AsyncIterator[Fleet]:
+    """A fleet that speaks from the management network's address."""
+    address = local_address(site)
+    async with AsyncExitStack() as stack:
+        try:
+            made = await stack.enter_async_context(Fleet(address))
+        except OSError as error:
+            raise HeadnodeError(
+                f"the head node's address {address} on the management network cannot be used: {error.strerror}",
+                hint="'headnode check' says what is wrong with the interface",
+            ) from error
+        yield made
 
 
 def targets(context: Context, nodes: Iterable[Node]) -> list[Target]:

@@ -75,7 +75,8 @@ def scan(
 async def scan_all(
     context: Context, network: str, credentials: Credentials | None, known: dict[str, str], rotate: bool
 ) -> list[Found]:
-    async with Engine(bmcs.local_address(context.site)) as engine:
+    async with bmcs.fleet_of(context.site) as fleet:
+        engine = fleet.engine
         addresses = await probe.scan(engine, network)
         strangers = [address for address in addresses if address not in known]
         before = found_bmcs(context)

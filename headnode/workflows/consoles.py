@@ -42,12 +42,18 @@ class Follower:
         last = segments(directory)[-1:]
         return cls(directory, last[0], last[0].stat().st_size) if last else cls(directory)
 
+    @classmethod
+    def since(cls, directory: Path, moment: float) -> "Follower":
+        """From the segment on that holds that moment; what is older in it comes along."""
+        before = [segment for segment in segments(directory) if first_stamp(segment) <= moment]
+        return cls(directory, before[-1] if before else None)
+
     def new(self) -> Iterator[Record]:
         for segment in segments(self.directory):
             if self.segment is not None and segment < self.segment:
                 continue
             if segment != self.segment:
-                self.segment, self.offset = segment, 0
+                self.segment, self.offset = segment, 0  # also for a segment that appeared after we began
             yield from self.rest(segment)
 
     def rest(self, segment: Path) -> Iterator[Record]:

@@ -13,7 +13,6 @@ from headnode.site import Site
 from headnode.workflows import bmcs
 from headnode.workflows.bmcs import Answer
 from headnode.workflows.context import Context
-from ipmi.fleet import Fleet
 from ipmi.stagger import Starter, plan
 
 OnAnswer = Callable[[Answer], None]
@@ -55,7 +54,7 @@ def ask_here(
 
     async def work() -> None:
         question = {**request, "names": [target.name for target in found]}
-        async with Fleet(bmcs.local_address(context.site)) as fleet:
+        async with bmcs.fleet_of(context.site) as fleet:
             for target in found:
                 await fleet.add(target)
             async for answer in bmcs.perform(fleet, question, context.paths):

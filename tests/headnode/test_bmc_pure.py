@@ -146,6 +146,8 @@ def test_a_follower_reads_each_record_once_over_segments(tmp_path: Path) -> None
     seen += b"".join(record.data for record in follower.new())
     assert seen == b"".join(f"line {n}\n".encode() for n in range(30))
     assert list(Follower.at_end(tmp_path).new()) == []
+    assert len(list(Follower.since(tmp_path, 0.0).new())) == 30
+    assert 0 < len(list(Follower.since(tmp_path, recording.clock()).new())) < 30
     recording.close()
 
 

@@ -34,6 +34,7 @@ CANARY = "Canary-Qx71.ze"
 class BmcSite:
     root: Path
     machines: dict[str, FakeChassis]
+    # That of the first node.
     simulator: Simulator
 
     @property
@@ -84,25 +85,33 @@ def enrol(root: Path, addresses: Sequence[str], password: str = CANARY, **more: 
 def bmc_site(
     directory: Path, count: int = 3, *, more: str = "", serial_ports: Sequence[int] = (), **fields: str
 ) -> Iterator[BmcSite]:
-    """Nodes gpu01… with a BMC each, all in one simulator; their machines are front panels without a machine."""
+    """Nodes gpu01… with a BMC each; their machines are front panels without a machine."""
     names = [f"gpu{n:02}" for n in range(1, count + 1)]
     machines = {name: FakeChassis() for name in names}
     root = make_root(directory / "root", more)
     enrol(root, [address(n) for n in range(1, count + 1)], **fields)
     ports = [*serial_ports, *[0] * count]
     with ChassisService(directory / "chassis.sock", machines) as service:
-        bmcs = [
-            LabBmc(name, address(n), CANARY, mc=0x20 + n - 1, chassis_command=service.command(name), serial_port=port,
-                   serial_number=f"SN-{name}")
+        # A process each: a chassis command blocks its simulator, and on a busy machine five in a row take too long.
+        made = [
+            Simulator(
+                name,
+                [LabBmc(name, address(n), CANARY, chassis_command=service.command(name), serial_port=port,
+                        serial_number=f"SN-{name}")],
+                directory / "sim" / name,
+                control_port=free_port(),
+            )
             for n, (name, port) in enumerate(zip(names, ports, strict=False), 1)
         ]  # fmt: skip
-        simulator = Simulator("site", bmcs, directory / "sim", control_port=free_port())
-        simulator.start()
         try:
-            simulator.wait_ready()
-            yield BmcSite(root, machines, simulator)
+            for simulator in made:
+                simulator.start()
+            for simulator in made:
+                simulator.wait_ready()
+            yield BmcSite(root, machines, made[0])
         finally:
-            simulator.stop()
+            for simulator in made:
+                simulator.stop()
 
 
 def eventually(look: Callable[[], Any], timeout: float = 10.0) -> Any:

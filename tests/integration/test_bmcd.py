@@ -1,6 +1,7 @@
 """headnode-bmc as a process: questions over its socket, consoles, health, metrics, and what a kill leaves behind."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import pty
@@ -13,6 +14,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,12 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from headnode import bmclink
+from headnode.paths import Paths
+from headnode.workflows import init
 from ipmi.recording import Kind, Record, read
-from tests.integration.bmc_site import CANARY, BmcSite, Daemon, SerialLine, bmc_site, daemon, eventually
-from tests.support import HEADNODE
+from tests.conftest import GIVEN
+from tests.integration.bmc_site import CANARY, BmcSite, Daemon, SerialLine, bmc_site, daemon, enrol, eventually
+from tests.support import HEADNODE, headnode
 
 pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.program("ipmi_sim", "ipmitool")]
 
@@ -240,3 +245,29 @@ def test_a_command_that_asks_for_itself_leaves_no_core(site: BmcSite) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.search(r"size\s+0\s+0", done.stdout)
+
+
+def test_whoever_hangs_up_leaves_those_whose_turn_has_not_come_as_they_are(site: BmcSite, running: Daemon) -> None:
+    with bmclink.connected(site.paths) as connection:
+        assert connection is not None
+        later = {"verb": "power", "action": "on", "names": ["gpu01", "gpu02"], "starts": {"gpu02": 2.0}}
+        bmclink.say(connection, later)
+        eventually(lambda: site.machines["gpu01"].on)
+    time.sleep(3)
+    assert not site.machines["gpu02"].on
+
+
+def test_without_the_management_address_it_waits_and_says_so(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    init.create(Paths(root), dataclasses.replace(GIVEN, management=IPv4Network("10.99.0.0/16")))
+    enrol(root, ["10.99.0.1"])
+    alone = headnode(root, "power", "status", "gpu01")
+    assert (alone.code, "10.99.255.254" in alone.err) == (1, True)
+    process = subprocess.Popen([sys.executable, "-m", "headnode.bmcd"], env={**os.environ, "HEADNODE_ROOT": str(root)})
+    try:
+        eventually(Paths(root).bmc_socket.exists, 20)
+        eventually(lambda: "10.99.255.254" in headnode(root, "power", "status", "gpu01").err)
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
