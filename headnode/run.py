@@ -112,7 +112,10 @@ def contained(
     stdin: IO[bytes] | int = subprocess.DEVNULL,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Running]:
-    """A program in namespaces of its own that ends with this block, or with us, whichever comes first; needs root."""
+    """A program in namespaces of its own that ends with this block, or with us, whichever comes first; needs root.
+
+    "Us" is the thread that calls this: the kernel counts by threads, so call it from one that stays.
+    """
     if find(str(argv[0])) is None:
         raise ProgramMissing(str(argv[0]))
     process = spawn([*FAMILY, *words(argv)], stdin=stdin, stdout=stdout, stderr=stderr, env=env)

@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    WithJsonSchema,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -74,7 +75,7 @@ class AddressRange:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"type": "string", "examples": ["10.20.1.0-10.20.1.255"]}
+        return {"type": "string", "pattern": rf"^{OCTETS} *- *{OCTETS}$", "examples": ["10.20.1.0-10.20.1.255"]}
 
 
 def network(value: object) -> object:
@@ -107,30 +108,48 @@ def text(value: str) -> str:
 
 
 def numbers_too(value: object) -> object:
-    """YAML reads an unquoted 12 or 24.04 as a number; for a release that is what was meant."""
+    """YAML reads an unquoted 12, 24.04 or 580 as a number; for a release or a branch that is what was meant."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return str(getattr(value, "written", value))
 
 
+def for_editors(pattern: str) -> Any:
+    """What the JSON schema can say of a rule that is checked, with better words, in headnode/fields.py."""
+    return Field(json_schema_extra={"pattern": f"^({pattern})$"})
+
+
+OCTETS = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
 Text = Annotated[str, field_check(text)]
-Label = Annotated[str, field_check(lambda value: fields.plain_label(value))]
-Interface = Annotated[str, field_check(lambda value: fields.interface_name(value))]
-Domain = Annotated[str, field_check(lambda value: fields.domain_name(value))]
-Cidr = Annotated[IPv4Network, BeforeValidator(network)]
-Release = Annotated[Text, BeforeValidator(numbers_too)]
+Label = Annotated[str, field_check(lambda value: fields.plain_label(value)), for_editors(fields.WORD.pattern)]
+Interface = Annotated[
+    str, field_check(lambda value: fields.interface_name(value)), for_editors(fields.INTERFACE.pattern)
+]
+HostName = Annotated[
+    str, field_check(lambda value: fields.host_name(value, field="cluster")), for_editors(fields.LABEL.pattern)
+]
+Domain = Annotated[
+    str,
+    field_check(lambda value: fields.domain_name(value)),
+    for_editors(rf"{fields.LABEL.pattern}(\.{fields.LABEL.pattern})+"),
+]
+Cidr = Annotated[IPv4Network, BeforeValidator(network), for_editors(rf"{OCTETS}/[0-9]{{1,2}}")]
+Release = Annotated[
+    Text, BeforeValidator(numbers_too), WithJsonSchema({"type": ["string", "number"], "examples": ["12", "24.04"]})
+]
+# The pattern stands before the validator, or the JSON schema would not have it.
 Size = Annotated[
     str,
-    BeforeValidator(numbers_too),
     Field(
         pattern=r"^([1-9][0-9]*(\.[0-9]+)?[KMGT]|[1-9][0-9]?%|100%|rest)$",
         examples=["512M", "1.5T", "20%", "rest"],
     ),
+    BeforeValidator(numbers_too),
 ]
 FixedSize = Annotated[
     str,
-    BeforeValidator(numbers_too),
     Field(pattern=r"^[1-9][0-9]*(\.[0-9]+)?[KMGT]$", examples=["512M", "1.5T"]),
+    BeforeValidator(numbers_too),
 ]
 
 
@@ -196,7 +215,7 @@ class Settings(Strict):
     """Serial console that the BMC shows, as the kernel writes it."""
     packages: tuple[Label, ...] | None = None
     """Packages beyond the base system."""
-    nvidia_branch: Text | None = None
+    nvidia_branch: Release | None = None
     """NVIDIA driver branch: none, auto (chosen for the GPUs found) or a number such as 580."""
     nvidia_source: Literal["distro", "nvidia"] | None = None
     """Archive the NVIDIA stack comes from; the two are never mixed."""
@@ -384,7 +403,7 @@ class Database(Strict):
 class Site(Strict):
     """One cluster."""
 
-    cluster: Annotated[str, field_check(lambda value: fields.host_name(value, field="cluster"))]
+    cluster: HostName
     """Name of the cluster."""
     domain: Domain
     """DNS domain of the cluster; nodes are NAME.DOMAIN."""

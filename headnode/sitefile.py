@@ -22,13 +22,16 @@ MOST_BYTES = 4 * 1024 * 1024
 
 
 def load(path: Path) -> Site:
+    return parse(read(path), str(path))
+
+
+def read(path: Path) -> bytes:
     try:
-        text = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise HeadnodeError(f"there is no site file {path}", hint="run 'headnode init' first") from None
     except OSError as error:
         raise HeadnodeError(f"the site file {path} cannot be read: {error.strerror}") from error
-    return parse(text, str(path))
 
 
 def parse(text: bytes, name: str) -> Site:

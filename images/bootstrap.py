@@ -102,7 +102,11 @@ def drain(stream: IO[bytes]) -> None:
 
 
 def failed(log: Path) -> HeadnodeError:
-    return HeadnodeError(f"mmdebstrap failed: {last_words(log.read_text(errors='replace'))}", hint=f"its log is {log}")
+    said = log.read_text(errors="replace")
+    hint = f"its log is {log}"
+    if "NO_PUBKEY" in said or "is not signed" in said:
+        hint = f"install 'debian-archive-keyring' or 'ubuntu-keyring', whichever is the archive's; {hint}"
+    return HeadnodeError(f"mmdebstrap failed: {last_words(said)}", hint=hint)
 
 
 def last_words(log: str, most: int = 3) -> str:

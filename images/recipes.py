@@ -38,7 +38,10 @@ BASE = (
     "systemd-sysv", "dbus", "udev", "kmod", "initramfs-tools", "zstd", "iproute2", "netbase", "ca-certificates",
     "openssh-server", "sudo", "less", "python3", "e2fsprogs", "xfsprogs", "dosfstools", "mdadm", "lvm2", "chrony",
     "sssd-ldap", "libnss-sss", "libpam-sss", "nfs-common", "cachefilesd", "pciutils", "ethtool", "ipmitool",
+    "prometheus-node-exporter",
 )  # fmt: skip
+# What only one distribution needs beyond that: Ubuntu's networks are described to netplan.
+OWN = {"ubuntu": ("netplan.io",)}
 LOADERS = {
     "amd64": (
         "grub2-common",
@@ -87,7 +90,7 @@ def image_recipe(settings: Mapping[str, Any], *, kernel: str = "generic") -> Rec
     distribution, release = str(settings["os"]), str(settings["release"])
     architecture = ARCHITECTURES[str(settings["architecture"])]
     chosen = kernel_package(distribution, kernel, architecture)
-    packages = (*BASE, *LOADERS[architecture], *(settings.get("packages") or ()))
+    packages = (*BASE, *OWN.get(distribution, ()), *LOADERS[architecture], *(settings.get("packages") or ()))
     return Recipe(distribution, suite_of(distribution, release), architecture, in_order(packages), chosen)
 
 

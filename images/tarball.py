@@ -83,7 +83,8 @@ def entries(
     unwanted = matcher(drop)
     for member in old:
         name = plain(member.name)
-        if unwanted(name) or name in replace:
+        # Directories stay: a daemon's place for its logs is no leftover, only what is in it.
+        if name in replace or (unwanted(name) and not member.isdir()):
             continue
         seen.entries += 1
         seen.unpacked += member.size

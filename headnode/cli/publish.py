@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headnode.cli.common import NodeSetType, context, dry_run_option, note, warn
-from headnode.errors import NotFound, shown
+from headnode.errors import InvalidInput, NotFound, PublishFailed, counted, shown
 
 if TYPE_CHECKING:
     from headnode.workflows.context import Context
@@ -35,9 +35,18 @@ def publish(ctx: click.Context, full: bool, dry_run: bool) -> None:
         changes = publishing.preview(at)
         for path, _, then in changes:
             click.echo(f"{'remove' if then is None else 'write'} {path}")
-        note(f"Dry run: {len(changes)} files would change.")
+        note(f"Dry run: {counted(len(changes), 'file')} would change.")
         return
     publish_and_tell(at, full=full)
+
+
+def publish_after_change(at: "Context") -> None:
+    """The change is made: that it cannot go live is a failure (1), no longer a refusal (2)."""
+    try:
+        publish_and_tell(at)
+    except InvalidInput as error:
+        message = f"the change is in the inventory and was not published:\n{error.message}"
+        raise PublishFailed(message, hint=error.hint) from error
 
 
 def publish_and_tell(at: "Context", *, full: bool = False) -> None:
@@ -46,7 +55,7 @@ def publish_and_tell(at: "Context", *, full: bool = False) -> None:
     outcome = publishing.publish_changes(at, full=full)
     warn(outcome.warnings)
     if outcome.changed:
-        note(f"Published {len(outcome.written)} files, removed {len(outcome.removed)}.")
+        note(f"Published {counted(len(outcome.written), 'file')}, removed {len(outcome.removed)}.")
     else:
         note("Nothing to publish: what is live is up to date.")
 

@@ -200,8 +200,10 @@ class Change:
         self._connection.execute(delete(secret_texts).where(secret_texts.c.name == name))
         self._connection.execute(insert(secret_texts).values(name=name, sealed=sealed))
 
-    def forget_secret(self, name: str) -> None:
-        self._connection.execute(delete(secret_texts).where(secret_texts.c.name == name))
+    def forget_secrets(self, prefix: str) -> None:
+        """Those whose names begin like that."""
+        named = secret_texts.c.name.startswith(prefix, autoescape=True)
+        self._connection.execute(delete(secret_texts).where(named))
 
     # What publishing has done
 

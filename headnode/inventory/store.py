@@ -191,6 +191,12 @@ class Inventory:
         with self._reading() as connection:
             return connection.execute(select(secrets.c.sealed).where(secrets.c.name == name)).scalar()
 
+    def secrets(self, prefix: str) -> dict[str, str]:
+        """Sealed secrets whose names begin like that, by the rest of their names."""
+        query = select(secrets.c.name, secrets.c.sealed).where(secrets.c.name.startswith(prefix, autoescape=True))
+        with self._reading() as connection:
+            return {name.removeprefix(prefix): sealed for name, sealed in connection.execute(query)}
+
     def seen(self) -> list[Sighting]:
         """Unknown hardware, the newest last."""
         with self._reading() as connection:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headnode import control
+from headnode.errors import counted
 from headnode.model import File, Node, Producer, State
 from headnode.publish import Reload, Workplace, differing, publish, publishers_lock, recover
 from headnode.workflows.context import Context
+from headnode.workflows.fit import refuse_misfits
 
 if TYPE_CHECKING:
     from images.overlay import OverlayFile
@@ -60,7 +62,10 @@ def publish_changes(context: Context, *, full: bool = False, reload: Reload | No
     """Publish every node changed since last time, or everything when the site or a template changed."""
     place = Workplace(context.paths.published)
     reload = reload or partial(control.reload, context.paths)
+    _ = context.site  # before anything is made on a machine where nothing was set up
     with publishers_lock(place):
+        # Whoever held the lock before us may have published a newer site than the one we read.
+        context.refresh()
         recovered = recover(place, reload)
         digest = context.site_digest
         everything = full or recovered or digest != context.inventory.fact("published_inputs")
@@ -79,6 +84,7 @@ def render(context: Context, *, everything: bool) -> Wanted:
     """Render the changed nodes, or all of them and the site's own files."""
     published_revision = int(context.inventory.fact("published_revision", "0"))
     revision, nodes = context.inventory.changed_since(-1 if everything else published_revision)
+    refuse_misfits(context.site, nodes)
     files: dict[str, File] = {}
     owners: dict[str, int] = {}
     for producer in producers(context):
@@ -122,7 +128,9 @@ def remember(context: Context, wanted: Wanted, digest: str, write: Collection[st
         change.set_fact("published_revision", str(wanted.revision))
         change.set_fact("published_inputs", digest)
         if write or gone:
-            message = f"published {len(write)} files, removed {len(gone)}, for {wanted.nodes} nodes"
+            message = (
+                f"published {counted(len(write), 'file')}, removed {len(gone)}, for {counted(wanted.nodes, 'node')}"
+            )
             change.record("publish", message, data={"written": len(write), "removed": len(gone)})
 
 

@@ -18,6 +18,7 @@ from .settings import Settings, parse_command_line
 # A deployment's token is published before the machine is switched on, but a person may be quicker than that.
 TOKEN_PATIENCE = 120.0
 TOKEN_PAUSE = 5.0
+CLAIMS = 3
 
 
 class Agent:
@@ -47,8 +48,17 @@ class Agent:
         return self.leave(then)
 
     def claim(self) -> dict[str, Any]:
-        token = self.token()
-        claimed = self.head.post("/node/v1/claim", {"token": token})
+        for _ in range(CLAIMS - 1):
+            try:
+                return self.claim_once()
+            except Refused as error:
+                # A token is good once, and may have been used up by a claim whose answer was lost.
+                if error.status != 404:
+                    raise
+        return self.claim_once()
+
+    def claim_once(self) -> dict[str, Any]:
+        claimed = self.head.post("/node/v1/claim", {"token": self.token()})
         session = claimed.get("session")
         if not isinstance(session, str) or not session.isascii() or not session.isprintable():
             raise Refused("the head node's claim has no session")
@@ -82,7 +92,7 @@ class Agent:
     def report_inventory(self) -> dict[str, Any]:
         self.phase = "inventory"
         self.reporter.event("inventory", "looking at the hardware", step="inventory")
-        facts = inventory.collect({})
+        facts = {**inventory.collect({}), "boot_mac": self.settings.mac}
         linked = [nic["name"] for nic in facts["nics"] if nic["link"]]
         self.listener.wait(linked, self.settings.lldp_seconds)
         for nic in facts["nics"]:

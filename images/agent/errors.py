@@ -19,9 +19,3 @@ class BadPlan(AgentError):
 
 class StepFailed(AgentError):
     """A step of the plan failed."""
-
-
-def as_json_object(value: object, what: str) -> "dict[str, object]":
-    if not isinstance(value, dict):
-        raise Refused(f"{what} is not a JSON object")
-    return value

@@ -87,11 +87,13 @@ class Head:
         finally:
             connection.close()
         if answer.status in COME_BACK:
-            raise NoAnswer(f"http://{self.host}{path} answers {answer.status} {answer.reason}")
+            words = told(content, "error") or answer.reason
+            raise NoAnswer(f"http://{self.host}{path} answers {answer.status}: {words}")
         if len(content) > LARGEST:
             raise Refused(f"the head node's answer to {path} is larger than {LARGEST} bytes")
         if answer.status >= 300:
-            raise Refused(reason(answer.status, content, path), answer.status)
+            refusal = told(content, "reason") or f"the head node refused {path} ({answer.status})"
+            raise Refused(refusal, answer.status)
         return content
 
 
@@ -99,10 +101,9 @@ def described(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def reason(status: int, content: bytes, path: str) -> str:
+def told(content: bytes, key: str) -> str:
     """The head node's own words when it gave some."""
     try:
-        said = json.loads(content).get("reason", "")
+        return str(json.loads(content).get(key) or "")[:1000]
     except (ValueError, AttributeError):
-        said = ""
-    return str(said)[:1000] or f"the head node refused {path} ({status})"
+        return ""

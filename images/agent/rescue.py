@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from . import overlay
-from .errors import AgentError
+from .errors import AgentError, Refused
 from .head import Head
 from .report import Reporter
 from .runner import must
@@ -14,8 +14,11 @@ ALLOWED = ("etc/ssh/ssh_host_", "root/.ssh/authorized_keys")
 
 
 def prepare(head: Head, reporter: Reporter) -> str:
-    files = head.get("/node/v1/overlay").get("files")
-    chosen = wanted(files)
+    try:
+        chosen = wanted(head.get("/node/v1/overlay").get("files"))
+    except Refused as error:
+        reporter.event("rescue", f"the head node sent no files: {error}", step="rescue")
+        chosen = []
     overlay.write_all(chosen, Path("/"))
     if not any(overlay.confined(file["path"]).startswith("root/") for file in chosen):
         reporter.event("rescue", "no SSH keys were sent, so this machine is reached by its console only", step="rescue")

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from .errors import AgentError
 
-INTENTS = ("deploy", "inspect", "rescue")
-
 
 @dataclass(frozen=True)
 class Settings:

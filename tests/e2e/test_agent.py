@@ -13,11 +13,13 @@ import pytest
 import templates
 from headnode.lab.lab import Lab
 from headnode.lab.machine import Disk, Firmware, Machine
+from headnode.lab.net import Namespace, namespace_name
 from headnode.lab.qemu import RunningMachine, plugged_in
 from headnode.lab.servers import start_dnsmasq
 from headnode.paths import Paths
+from headnode.run import Completed, run
 from images.ramdisk.build import assemble
-from images.store import IMAGE
+from images.store import IMAGE, Image
 from pxe.assets import make_disk_starter
 from tests.e2e import plans
 from tests.images import cached
@@ -31,6 +33,7 @@ pytestmark = [
 ]
 HEAD, ADDRESS, MAC = "10.20.0.1", "10.20.1.1", "52:54:00:aa:00:01"
 IPXE = Path("/usr/lib/ipxe")
+INTENTS = ("deploy", "inspect", "rescue", "disk")
 DHCP = [
     "interface=eth0", "dhcp-range=10.20.0.0,static,255.255.0.0,1h", f"dhcp-host={MAC},{ADDRESS}",
     "dhcp-userclass=set:ipxe,iPXE", f"dhcp-boot=tag:ipxe,http://{HEAD}/boot",
@@ -44,7 +47,7 @@ def scripts() -> dict[str, str]:
         "made_from": "a test", "node": SimpleNamespace(name="n1"), "head": HEAD,
         "settings": SimpleNamespace(console="ttyS0,115200", architecture="x86_64"),
     }  # fmt: skip
-    return {intent: templates.render(f"boot/{intent}.ipxe.j2", **values) for intent in ("deploy", "inspect", "disk")}
+    return {intent: templates.render(f"boot/{intent}.ipxe.j2", **values) for intent in INTENTS}
 
 
 def ramdisk(place: Path) -> dict[str, Path]:
@@ -113,8 +116,10 @@ def test_from_an_empty_disk_to_a_system_that_boots_from_it(
 
 
 def test_another_disk_than_the_planned_one_is_not_written_and_a_shell_is_left(running_lab: Lab, tmp_path: Path) -> None:
+    never_read = Image("none", 1, tmp_path, {"files": {IMAGE: {"sha256": "0" * 64, "size": 1}}, "unpacked_size": 1})
+
     def plan(facts: dict[str, Any]) -> dict[str, Any]:
-        made = plans.plan(facts, cached.small_image())
+        made = plans.plan(facts, never_read)
         made["disks"][0]["serial"] = "ANOTHER"
         return made
 
@@ -145,6 +150,37 @@ def test_a_damaged_image_fails_with_its_reason_and_leaves_a_shell(running_lab: L
     assert "SHA-256" in head.failed["reason"]
     assert "sfdisk" in head.failed["log"]
     assert head.done == 0
+
+
+@pytest.mark.slow
+@pytest.mark.program("ssh", "ssh-keygen")
+def test_a_rescued_machine_lets_the_right_key_in_and_shows_the_known_host_key(running_lab: Lab, tmp_path: Path) -> None:
+    for name in ("person", "host", "stranger"):
+        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name])
+    head = FakeHead(intent="rescue", scripts=scripts(), files=ramdisk(tmp_path / "ramdisk"))
+    head.overlay = [
+        plans.file("/root/.ssh/authorized_keys", (tmp_path / "person.pub").read_text(), "0600"),
+        plans.file("/etc/ssh/ssh_host_ed25519_key", (tmp_path / "host").read_text(), "0600"),
+        plans.file("/etc/ssh/ssh_host_ed25519_key.pub", (tmp_path / "host.pub").read_text()),
+        plans.file("/etc/hostname", "not for the ramdisk"),
+    ]
+    (tmp_path / "known_hosts").write_text(f"{ADDRESS} {(tmp_path / 'host.pub').read_text()}")
+    with started(running_lab, tmp_path, head, Firmware.BIOS) as node:
+        node.wait_for("ready: log in as root over SSH", 400)
+        said = ssh(running_lab, tmp_path, "person", "hostname; lsblk -no SERIAL /dev/vda; python3 --version")
+        assert (said.returncode, said.stdout.split()[:2]) == (0, ["ramdisk", "LABDISK1"])
+        assert ssh(running_lab, tmp_path, "stranger", "true").returncode == 255
+        shell_answers(node)
+    assert head.done == 1
+
+
+def ssh(lab: Lab, keys: Path, key: str, command: str) -> Completed:
+    options = ("BatchMode=yes", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={keys}/known_hosts",
+               "HostKeyAlgorithms=ssh-ed25519", "IdentitiesOnly=yes", "ConnectTimeout=60")  # fmt: skip
+    words = [word for option in options for word in ("-o", option)]
+    host = Namespace(namespace_name(lab.name, "head"))
+    argv: list[str | Path] = ["ssh", "-F", "none", *words, "-i", keys / key, f"root@{ADDRESS}", command]
+    return host.run(argv, check=False, timeout=120)
 
 
 def shell_answers(node: RunningMachine) -> None:

@@ -190,3 +190,18 @@ def test_replacements_are_written_once() -> None:
     with tarfile.open(fileobj=target) as tar:
         assert [tarball.plain(name) for name in tar.getnames()] == ["etc", "a"]
         assert tar.getmember("./a").mode == 0o600
+
+
+def test_a_daemons_log_directory_stays() -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        directory = tarfile.TarInfo("./var/log/chrony")
+        directory.type, directory.uid = tarfile.DIRTYPE, 103
+        tar.addfile(directory)
+        tar.addfile(tarfile.TarInfo("./var/log/chrony/today.log"))
+    stream.seek(0)
+    target = io.BytesIO()
+    tarball.copy(stream, target, drop=LEFTOVERS, replace={}, mtime=0)
+    target.seek(0)
+    with tarfile.open(fileobj=target) as tar:
+        assert [(member.name, member.uid) for member in tar] == [("./var/log/chrony", 103)]
