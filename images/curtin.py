@@ -27,7 +27,7 @@ def config(resolved: Resolved) -> list[Action]:
     actions: list[Action] = []
     for table in resolved.tables:
         actions.append(disk(table, grub=table.disk.device in bios_disks(resolved)))
-        actions += [partition(table, part) for part in sorted(table.parts, key=lambda part: part.number)]
+        actions += [partition(table, part, resolved) for part in sorted(table.parts, key=lambda part: part.number)]
     for array in resolved.arrays:
         members = [volume_id(name) for name in resolved.definition.raid1[array.name]]
         actions.append({"id": f"raid-{array.name}", "type": "raid", "name": array.name, "raidlevel": 1,
@@ -48,7 +48,7 @@ def disk(table: Table, grub: bool) -> Action:
     return {"id": f"disk-{table.name}", "type": "disk", **by, "ptable": "gpt", **wipe, "grub_device": grub}
 
 
-def partition(table: Table, part: Part) -> Action:
+def partition(table: Table, part: Part, resolved: Resolved) -> Action:
     action: Action = {
         "id": volume_id(part.volume.name),
         "type": "partition",
@@ -56,7 +56,7 @@ def partition(table: Table, part: Part) -> Action:
         "number": part.number,
         "offset": part.start,
         "size": part.size,
-        "uuid": part.id,
+        "uuid": final_id(part, resolved),
         "partition_name": part.volume.name,
         "partition_type": TYPES[part.volume.type].lower(),
         "preserve": part.kept is not None,
@@ -65,6 +65,14 @@ def partition(table: Table, part: Part) -> Action:
     if flag := FLAGS.get(part.volume.type):
         action["flag"] = flag
     return action if part.kept else {**action, "wipe": "superblock"}
+
+
+def final_id(part: Part, resolved: Resolved) -> str:
+    """Nothing seals a new kept volume here after mkfs, so it is marked at once.
+
+    Cut off half-way, it is then refused until somebody consents; left as `fresh`, it would be formatted next time.
+    """
+    return resolved.owner.id("keep", part.volume.name) if part.volume.keep else part.id
 
 
 def group_actions(group: Group, resolved: Resolved) -> Iterator[Action]:

@@ -96,6 +96,8 @@ def disk_steps(resolved: Resolved) -> Iterator[Step]:
     for table in resolved.tables:
         yield partition_step(table)
     yield run("wait for the partitions to appear", "udevadm", "settle")
+    # Where a new partition begins at an old one's place, udev has just assembled the old set once more.
+    yield from stop_steps(resolved)
     for table in resolved.tables:
         yield from wipe_step(table)
     for array in resolved.arrays:

@@ -8,7 +8,7 @@ import pytest
 from headnode.errors import LayoutRefused
 from headnode.sizes import MIB
 from images import curtin, partman
-from images.layouts import Resolved, resolve
+from images.layouts import Resolved, Table, resolve
 from images.plan import TYPES, sfdisk_script
 from tests.images.support import CASES, OWNER, facts_of, layout_of, read
 
@@ -34,6 +34,15 @@ def script_by_curtin(actions: list[dict[str, Any]], disk: dict[str, Any], label_
     return "\n".join(lines) + "\n"
 
 
+def finished(table: Table) -> str:
+    """Our own table after its last step, when new kept volumes have been sealed."""
+    text = sfdisk_script(table)
+    for part in table.parts:
+        if part.volume.keep:
+            text = text.replace(part.id, OWNER.id("keep", part.volume.name))
+    return text
+
+
 @pytest.mark.parametrize("stem", [path.stem for path in PLANNED])
 def test_curtin_writes_the_same_table(stem: str) -> None:
     found = resolved(stem)
@@ -41,7 +50,7 @@ def test_curtin_writes_the_same_table(stem: str) -> None:
     disks = [action for action in actions if action["type"] == "disk"]
     assert [disk["id"] for disk in disks] == [f"disk-{table.name}" for table in found.tables]
     for disk, table in zip(disks, found.tables, strict=True):
-        assert script_by_curtin(actions, disk, table.id, table.disk.sector_size) == sfdisk_script(table)
+        assert script_by_curtin(actions, disk, table.id, table.disk.sector_size) == finished(table)
         kept = {part.volume.name for part in table.parts if part.kept}
         assert bool(disk.get("preserve")) == bool(kept)
 
@@ -66,6 +75,20 @@ def test_curtin_formats_and_mounts_the_same(stem: str) -> None:
     sizes = {a["name"]: a["size"] for a in actions.values() if a["type"] == "lvm_partition"}
     groups = found.definition.lvm
     assert sizes == {p.volume.name: f"{p.size}B" for p in found.places if p.volume.on in groups}
+
+
+def test_a_volume_that_curtin_made_is_kept_by_the_next_deployment() -> None:
+    found = resolved("keep-fresh")
+    case = read(CASES / "keep-fresh.yaml")
+    name, layout = layout_of(case["layout"])
+    facts = facts_of(case["facts"])
+    facts["disks"][0]["holds"] = [
+        {"device": f"/dev/vda{a['number']}", "start": a["offset"], "size": a["size"], "partlabel": a["partition_name"],
+         "partuuid": a["uuid"], "type": layout.volumes[a["number"] - 1].type.replace("bios-boot", "")}
+        for a in curtin.config(found) if a["type"] == "partition"
+    ]  # fmt: skip
+    again = resolve(name, layout, facts, OWNER)
+    assert [part.volume.name for part in again.tables[0].parts if part.kept] == ["data"]
 
 
 def evaluate(recipe: str, free: int) -> list[dict[str, Any]]:
