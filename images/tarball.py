@@ -86,6 +86,8 @@ def entries(
         # Directories stay: a daemon's place for its logs is no leftover, only what is in it.
         if name in replace or (unwanted(name) and not member.isdir()):
             continue
+        # A file system lists attributes in any order.
+        member.pax_headers = dict(sorted(member.pax_headers.items()))
         seen.entries += 1
         seen.unpacked += member.size
         content: IO[bytes] | None = old.extractfile(member) if member.isreg() else None
