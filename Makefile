@@ -9,9 +9,11 @@ LAB := .lab
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, and those that only its tests need. Names only: the distribution pins versions.
-RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 mmdebstrap zstd
-TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf grub-common grub-efi-amd64-bin \
-    busybox
+RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 util-linux mmdebstrap zstd \
+    grub-common grub-efi-amd64-bin shim-signed grub-efi-amd64-signed
+TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf seabios ipxe-qemu \
+    busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
+    netplan.io openssh-server openssh-client chrony sudo sssd-common sssd-tools
 
 .PHONY: help
 help: ## Say what can be made

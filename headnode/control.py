@@ -46,5 +46,7 @@ def ask(paths: Paths, question: dict[str, Any], timeout: float = 10.0) -> dict[s
             connection.sendall(json.dumps(question).encode() + b"\n")
             with connection.makefile("rb") as answer:
                 return dict(json.loads(answer.readline() or b"{}"))
+        except (ConnectionResetError, BrokenPipeError):
+            return None  # they are just ending; who starts next reads everything
         except (OSError, ValueError) as error:
             raise HeadnodeError(f"the services at {paths.control_socket} did not answer: {error}") from error

@@ -4,7 +4,11 @@ A message is one sentence for a person; a hint is what to do next. The command l
 never a traceback: a traceback is a bug in Headnode, these are facts about the site.
 """
 
+import re
 from pathlib import PurePath
+
+# In the address of a database or a proxy; whatever is wrong with it, that part is nobody's to read.
+PASSWORD_IN_URL = re.compile(r"(//[^/@:]*:).*@", re.DOTALL)
 
 
 class HeadnodeError(Exception):
@@ -77,13 +81,20 @@ class ProgramMissing(HeadnodeError):
     """A program that is needed is not installed."""
 
     def __init__(self, program: str) -> None:
-        super().__init__(f"the program '{program}' is not installed", hint="'make lab' and 'make install' install it")
+        super().__init__(f"the program '{program}' is not installed", hint="install it, or let 'make lab' do so")
         self.program = program
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """The value as it can safely stand in a message: quoted, one line, bounded, control characters visible."""
+    """The value as it can safely stand in a message: quoted, one line, bounded, control characters visible,
+    passwords not."""
     text = str(value) if isinstance(value, str | PurePath) else repr(value)
+    text = PASSWORD_IN_URL.sub(r"\1…@", text)
     text = text if len(text) <= limit else text[: limit - 1] + "…"
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
     return f"'{escaped}'"
+
+
+def counted(number: int, noun: str) -> str:
+    """1 node, 2 nodes."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,30 +1,169 @@
 """The nodes' door: what agents talk to, behind nginx, on the provision network only.
 
-Who is asking is the address nginx saw; nothing a node can send changes it.
+Who is asking is the address nginx saw, and a token that is good once; nothing else a node can send changes that.
+Whatever is wrong about a question, the answer is 404 and says nothing.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
-from flask import Flask, abort, jsonify, request
+from flask import Flask, Response, jsonify, request
+from werkzeug.exceptions import HTTPException, NotFound
 
+from headnode.errors import HeadnodeError
+from headnode.log import logger
+from headnode.model import Deployment, Node
 from headnode.paths import Paths
+from headnode.workflows import deploy, planning
 from headnode.workflows.context import Context
 
 if TYPE_CHECKING:
     from flask.typing import ResponseReturnValue
 
+Work = Callable[[Deployment, Node], "ResponseReturnValue"]
 
-def application() -> Flask:
+
+def application(context: Context | None = None) -> Flask:
     app = Flask("headnode.nodeapi")
-    context = Context(Paths.from_environment(), actor="node", cause="node API")
+    app.config["MAX_CONTENT_LENGTH"] = 16 * 1024 * 1024
+    here = context or Context(Paths.from_environment(), actor="agent", cause="node API")
+
+    @app.errorhandler(HTTPException)
+    def say_nothing(error: HTTPException) -> "ResponseReturnValue":
+        return jsonify(error="no"), error.code or 500
+
+    @app.errorhandler(HeadnodeError)
+    def say_why(error: HeadnodeError) -> "ResponseReturnValue":
+        logger("headnode.nodeapi").warning("refused", address=asker(), path=request.path, reason=error.message)
+        return jsonify(error=error.message), 503
+
+    add_open_routes(app, here)
+    add_planning_routes(app, here)
+    add_progress_routes(app, here)
+    return app
+
+
+def asker() -> str:
+    return request.headers.get("X-Real-IP", "")
+
+
+def add_open_routes(app: Flask, context: Context) -> None:
+    """What a node may ask before it has a session."""
 
     @app.get("/node/v1/hello")
     def hello() -> "ResponseReturnValue":
         """Who am I? The first thing an agent asks, and how a person sees that the door is open."""
-        address = request.headers.get("X-Real-IP", "")
-        node = context.inventory.node_at(address)
+        node = context.inventory.node_at(asker())
         if node is None:
-            abort(404)
+            raise NotFound
         return jsonify(name=node.name, intent=node.intent.value, cluster=context.site.cluster)
 
-    return app
+    @app.get("/token")
+    def token() -> "ResponseReturnValue":
+        found = deploy.token_for(context, asker())
+        if found is None:
+            raise NotFound
+        return Response(found + "\n", mimetype="text/plain", headers={"Cache-Control": "no-store"})
+
+    @app.post("/node/v1/claim")
+    def claim() -> "ResponseReturnValue":
+        claimed = deploy.claim(context, str(body().get("token", "")), asker())
+        if claimed is None:
+            raise NotFound
+        return jsonify(
+            session=claimed.session,
+            node=claimed.node.name,
+            intent=claimed.deployment.intent.value,
+            deployment=claimed.deployment.id,
+        )
+
+    @app.post("/node/v1/verify")
+    def verify() -> "ResponseReturnValue":
+        node = context.inventory.reporting_node(asker(), bearer())
+        if node is None:
+            raise NotFound
+        state = deploy.verified(context, node, listed(body().get("checks")))
+        return jsonify(state=state.value)
+
+
+def session_guard(context: Context) -> Callable[[Work], Callable[[], "ResponseReturnValue"]]:
+    """Only the agent of a running deployment gets past it."""
+
+    def with_session(work: Work) -> Callable[[], "ResponseReturnValue"]:
+        @wraps(work)
+        def guarded() -> "ResponseReturnValue":
+            found = context.inventory.running_deployment(asker(), bearer())
+            if found is None:
+                raise NotFound
+            return work(*found)
+
+        return guarded
+
+    return with_session
+
+
+def add_planning_routes(app: Flask, context: Context) -> None:
+    """What the agent tells of its machine, and is told to do."""
+    with_session = session_guard(context)
+
+    @app.post("/node/v1/inventory")
+    @with_session
+    def inventory(deployment: Deployment, node: Node) -> "ResponseReturnValue":
+        deploy.report_hardware(context, node, body())
+        return jsonify({})
+
+    @app.get("/node/v1/plan")
+    @with_session
+    def plan(deployment: Deployment, node: Node) -> "ResponseReturnValue":
+        try:
+            return jsonify(planning.plan_for(context, node, deployment))
+        except HeadnodeError as error:
+            deploy.fail(context, node, "planning", error.message, actor="head node")
+            return jsonify(reason=error.message), 409
+
+    @app.get("/node/v1/overlay")
+    @with_session
+    def overlay(deployment: Deployment, node: Node) -> "ResponseReturnValue":
+        return jsonify(planning.overlay_for(context, node, deployment))
+
+
+def add_progress_routes(app: Flask, context: Context) -> None:
+    """What the agent says while it works, and how it ended."""
+    with_session = session_guard(context)
+
+    @app.post("/node/v1/events")
+    @with_session
+    def events(deployment: Deployment, node: Node) -> "ResponseReturnValue":
+        said = body()
+        planning.keep_log(context, deployment, str(said.get("log", "")))
+        deploy.progress(context, deployment, listed(said.get("events")))
+        return jsonify({})
+
+    @app.post("/node/v1/done")
+    @with_session
+    def done(deployment: Deployment, node: Node) -> "ResponseReturnValue":
+        deploy.done(context, deployment, node)
+        return jsonify({})
+
+    @app.post("/node/v1/failed")
+    @with_session
+    def failed(deployment: Deployment, node: Node) -> "ResponseReturnValue":
+        said = body()
+        planning.keep_log(context, deployment, str(said.get("log", "")))
+        deploy.failed(context, deployment, node, str(said.get("step", "?"))[:100], str(said.get("reason", "?"))[:1000])
+        return jsonify({})
+
+
+def body() -> dict[str, Any]:
+    found = request.get_json(silent=True)
+    return found if isinstance(found, dict) else {}
+
+
+def bearer() -> str:
+    kind, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token if kind == "Bearer" else ""
+
+
+def listed(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)][:1000] if isinstance(value, list) else []

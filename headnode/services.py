@@ -27,9 +27,11 @@ class Service:
 
 def services(site: Site, paths: Paths) -> list[Service]:
     """In the order they start."""
-    found = [node_door(paths), nginx(paths), dnsmasq(paths, "provision")]
+    found = [node_door(paths), nginx(paths), dnsmasq(paths, "names"), dnsmasq(paths, "provision")]
     if site.management and site.management.dhcp:
         found.append(dnsmasq(paths, "management"))
+    if site.management and site.management.head:
+        found.append(bmc(paths))
     return [*found, reconcile(paths)]
 
 
@@ -37,7 +39,7 @@ def dnsmasq(paths: Paths, network: str) -> Service:
     pid_file = paths.runtime / "dnsmasq" / f"{network}.pid"
     return Service(
         name="dnsmasq" if network == "provision" else f"dnsmasq-{network}",
-        description=f"DHCP on the {network} network",
+        description="names of the cluster" if network == "names" else f"DHCP on the {network} network",
         argv=("dnsmasq", "--keep-in-foreground", f"--conf-file={paths.published}/dnsmasq/{network}.conf"),
         ready=lambda: program_of(pid_file) == "dnsmasq",
         capabilities=(
@@ -78,6 +80,17 @@ def node_door(paths: Paths) -> Service:
         writes=(paths.state, paths.runtime, paths.logs),
         environment={"HEADNODE_ROOT": str(paths.root)},
     )  # fmt: skip
+
+
+def bmc(paths: Paths) -> Service:
+    return Service(
+        name="bmc",
+        description="power, sensors and consoles of nodes through their BMCs",
+        argv=(sys.executable, "-m", "headnode.bmcd"),
+        ready=paths.bmc_socket.exists,
+        writes=(paths.state, paths.runtime, paths.logs),
+        environment={"HEADNODE_ROOT": str(paths.root)},
+    )
 
 
 def reconcile(paths: Paths) -> Service:

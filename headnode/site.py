@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    WithJsonSchema,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -74,7 +75,7 @@ class AddressRange:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"type": "string", "examples": ["10.20.1.0-10.20.1.255"]}
+        return {"type": "string", "pattern": rf"^{OCTETS} *- *{OCTETS}$", "examples": ["10.20.1.0-10.20.1.255"]}
 
 
 def network(value: object) -> object:
@@ -107,30 +108,58 @@ def text(value: str) -> str:
 
 
 def numbers_too(value: object) -> object:
-    """YAML reads an unquoted 12 or 24.04 as a number; for a release that is what was meant."""
+    """YAML reads an unquoted 12, 24.04 or 580 as a number; for a release or a branch that is what was meant."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return str(getattr(value, "written", value))
 
 
+def for_editors(pattern: str) -> Any:
+    """What the JSON schema can say of a rule that is checked, with better words, in headnode/fields.py."""
+    return Field(json_schema_extra={"pattern": f"^({pattern})$"})
+
+
+OCTETS = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
 Text = Annotated[str, field_check(text)]
-Label = Annotated[str, field_check(lambda value: fields.plain_label(value))]
-Interface = Annotated[str, field_check(lambda value: fields.interface_name(value))]
-Domain = Annotated[str, field_check(lambda value: fields.domain_name(value))]
-Cidr = Annotated[IPv4Network, BeforeValidator(network)]
-Release = Annotated[Text, BeforeValidator(numbers_too)]
+Label = Annotated[str, field_check(lambda value: fields.plain_label(value)), for_editors(fields.WORD.pattern)]
+Interface = Annotated[
+    str, field_check(lambda value: fields.interface_name(value)), for_editors(fields.INTERFACE.pattern)
+]
+HostName = Annotated[
+    str, field_check(lambda value: fields.host_name(value, field="cluster")), for_editors(fields.LABEL.pattern)
+]
+Domain = Annotated[
+    str,
+    field_check(lambda value: fields.domain_name(value)),
+    for_editors(rf"{fields.LABEL.pattern}(\.{fields.LABEL.pattern})+"),
+]
+Cidr = Annotated[IPv4Network, BeforeValidator(network), for_editors(rf"{OCTETS}/[0-9]{{1,2}}")]
+Release = Annotated[
+    Text, BeforeValidator(numbers_too), WithJsonSchema({"type": ["string", "number"], "examples": ["12", "24.04"]})
+]
+# The pattern stands before the validator, or the JSON schema would not have it.
 Size = Annotated[
     str,
-    BeforeValidator(numbers_too),
     Field(
         pattern=r"^([1-9][0-9]*(\.[0-9]+)?[KMGT]|[1-9][0-9]?%|100%|rest)$",
         examples=["512M", "1.5T", "20%", "rest"],
     ),
+    BeforeValidator(numbers_too),
 ]
 FixedSize = Annotated[
     str,
-    BeforeValidator(numbers_too),
     Field(pattern=r"^[1-9][0-9]*(\.[0-9]+)?[KMGT]$", examples=["512M", "1.5T"]),
+    BeforeValidator(numbers_too),
+]
+
+
+PublicKey = Annotated[
+    str,
+    Field(
+        max_length=4096,
+        pattern=r"^(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+=*( [A-Za-z0-9._@+-]+)?$",
+        examples=["ssh-ed25519 AAAAC3… ada@example"],
+    ),
 ]
 
 
@@ -159,6 +188,10 @@ class Network(Strict):
     """Name servers that the head node forwards to; none means only the cluster's own names."""
     dhcp: bool = False
     """On the management network: also hand out the BMCs' addresses, to those whose MAC was enrolled (bmc_mac)."""
+    type: Literal["ethernet", "infiniband"] = "ethernet"
+    """What the wire is. Nodes' InfiniBand ports are found by name (ib0 unless the port has another), not by MAC."""
+    bond: Literal["active-backup", "802.3ad", "balance-xor"] | None = None
+    """How nodes with several ports on this network use them as one; without it only the first port is used."""
 
 
 class Settings(Strict):
@@ -182,7 +215,7 @@ class Settings(Strict):
     """Serial console that the BMC shows, as the kernel writes it."""
     packages: tuple[Label, ...] | None = None
     """Packages beyond the base system."""
-    nvidia_branch: Text | None = None
+    nvidia_branch: Release | None = None
     """NVIDIA driver branch: none, auto (chosen for the GPUs found) or a number such as 580."""
     nvidia_source: Literal["distro", "nvidia"] | None = None
     """Archive the NVIDIA stack comes from; the two are never mixed."""
@@ -327,6 +360,39 @@ class Boot(Strict):
 class Packages(Strict):
     proxy: Text | None = None
     """Package cache that nodes and image builds go through, such as http://10.20.0.1:3142."""
+    mirror: Text | None = None
+    """Archive that nodes install Debian or Ubuntu packages from, instead of the distribution's own."""
+    pip_index: Text | None = None
+    """Index that pip uses on nodes."""
+    docker_mirror: Text | None = None
+    """Registry mirror that Docker asks first, such as https://registry.example.org:5000."""
+    http_proxy: Text | None = None
+    """Proxy through which nodes reach the world outside; the cluster's own networks never go through it."""
+
+
+class NfsMount(Strict):
+    source: Text
+    """Server and directory, such as nas.example.org:/export/data."""
+    path: Text
+    """Where nodes mount it."""
+    options: tuple[Text, ...] = ()
+    """Mount options beyond Headnode's own (NFS 4.2, hard, and fsc where the layout has a cache)."""
+
+
+class Storage(Strict):
+    home: Text | None = None
+    """Server and directory that nodes mount at /home, such as nas.example.org:/export/home."""
+    mounts: tuple[NfsMount, ...] = ()
+    """More NFS mounts of every node."""
+
+
+class Access(Strict):
+    ssh_port: int = Field(default=22, ge=1, le=65_535)
+    """Port of the nodes' SSH server."""
+    admin_keys: tuple[PublicKey, ...] = ()
+    """SSH public keys that may log in to nodes as root, also when the directory is down."""
+    sudo_group: Label | None = None
+    """Group of the directory whose members may use sudo on nodes."""
 
 
 class Database(Strict):
@@ -337,7 +403,7 @@ class Database(Strict):
 class Site(Strict):
     """One cluster."""
 
-    cluster: Annotated[str, field_check(lambda value: fields.host_name(value, field="cluster"))]
+    cluster: HostName
     """Name of the cluster."""
     domain: Domain
     """DNS domain of the cluster; nodes are NAME.DOMAIN."""
@@ -353,6 +419,10 @@ class Site(Strict):
     """How nodes start over the network."""
     packages: Packages = Packages()
     """Where packages come from."""
+    storage: Storage = Storage()
+    """Shared file systems that every node mounts."""
+    access: Access = Access()
+    """Who gets into nodes, and how."""
     database: Database = Database()
     """Where the inventory is kept."""
     defaults: Settings = Settings()

@@ -27,6 +27,7 @@ def problems(site: Site) -> Iterator[Problem]:
     for name, layout in site.layouts.items():
         yield from layout_problems(name, layout)
     yield from service_problems(site)
+    yield from storage_problems(site)
 
 
 def network_problems(site: Site) -> Iterator[Problem]:
@@ -150,3 +151,25 @@ def service_problems(site: Site) -> Iterator[Problem]:
     url = site.database.url
     if url is not None and not url.startswith(("postgresql://", "postgresql+psycopg://")):
         yield Problem(("database", "url"), url, "use a URL such as postgresql://headnode@db.example.org/headnode")
+
+
+NFS_SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9._+/-]*", re.ASCII)
+
+
+def storage_problems(site: Site) -> Iterator[Problem]:
+    home = site.storage.home
+    mounts: list[tuple[Path, str, str, tuple[str, ...]]] = [(("storage", "home"), "/home", home, ())] if home else []
+    for index, mount in enumerate(site.storage.mounts):
+        mounts.append((("storage", "mounts", index), mount.path, mount.source, mount.options))
+    seen: set[str] = set()
+    for at, path, source, options in mounts:
+        if not NFS_SOURCE.fullmatch(source):
+            yield Problem(at, source, "use server:/directory, such as nas.example.org:/export/home")
+        if not layoutchecks.MOUNT.fullmatch(path) or path == "/" or ".." in path:
+            yield Problem(at, path, "use an absolute path of letters, digits and . _ + -, such as /data")
+        if path in seen:
+            yield Problem(at, path, "two file systems are mounted there; use another path")
+        for option in options:
+            if not layoutchecks.OPTION.fullmatch(option):
+                yield Problem(at, option, "use one mount option per list item, such as noatime")
+        seen.add(path)

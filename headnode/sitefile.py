@@ -22,13 +22,16 @@ MOST_BYTES = 4 * 1024 * 1024
 
 
 def load(path: Path) -> Site:
+    return parse(read(path), str(path))
+
+
+def read(path: Path) -> bytes:
     try:
-        text = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise HeadnodeError(f"there is no site file {path}", hint="run 'headnode init' first") from None
     except OSError as error:
         raise HeadnodeError(f"the site file {path} cannot be read: {error.strerror}") from error
-    return parse(text, str(path))
 
 
 def parse(text: bytes, name: str) -> Site:
@@ -166,8 +169,7 @@ def advice(error: dict[str, Any]) -> str:
     if kind in ("literal_error", "enum"):
         return f"use {limits.get('expected')}"
     if kind.startswith("string_pattern"):
-        shares = ", 20% or rest" if "rest" in str(limits.get("pattern")) else ""
-        return f"use a size such as 512M, 1.5T{shares}" if shares else "use a size such as 512M or 1.5T"
+        return shape(str(limits.get("pattern")))
     if kind == "string_type":
         return "use text (put it in quotes if YAML reads it as something else)"
     if kind.startswith(("int", "greater", "less")):
@@ -181,6 +183,13 @@ def advice(error: dict[str, Any]) -> str:
     if kind.startswith("bool"):
         return "use true or false"
     return str(error["msg"])
+
+
+def shape(pattern: str) -> str:
+    """What a pattern asks for, in words."""
+    if "ecdsa" in pattern:
+        return "use one line of a public key file, such as ssh-ed25519 AAAA… ada@example"
+    return "use a size such as 512M, 1.5T, 20% or rest" if "rest" in pattern else "use a size such as 512M or 1.5T"
 
 
 def bounds(limits: dict[str, Any]) -> str:

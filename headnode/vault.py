@@ -1,6 +1,9 @@
 """Secrets at rest: sealed with a key that only root can read (BMC passwords now, more later)."""
 
+import ctypes
+import functools
 import os
+import resource
 from contextlib import suppress
 from pathlib import Path
 from typing import NewType
@@ -53,12 +56,22 @@ def seal(secret: str, key_file: Path) -> Sealed:
 def unseal(sealed: str, key_file: Path) -> str:
     from cryptography.fernet import Fernet, InvalidToken
 
+    leave_no_core()
     try:
         return Fernet(load(key_file)).decrypt(sealed.encode("ascii")).decode()
     except (InvalidToken, ValueError) as error:
         raise HeadnodeError(
             f"a stored secret cannot be opened with {key_file}", hint="restore the key it was sealed with"
         ) from error
+
+
+@functools.cache
+def leave_no_core() -> None:
+    """A process that holds an unsealed secret must not leave it behind in a core dump when it dies."""
+    pr_set_dumpable = 4
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # The limit does not bind a core handler that the kernel pipes to; this does.
+    ctypes.CDLL(None).prctl(pr_set_dumpable, 0, 0, 0, 0)
 
 
 def load(key_file: Path) -> bytes:

@@ -253,6 +253,11 @@ class IpmiBmc:
                 pass  # entries are then named by sensor number
             return tuple([sel.parse(record, names) async for record in sel_records(self.ask)])
 
+    async def event_log_stamp(self) -> str:
+        info = await self.ask(requests.GET_SEL_INFO, "tell about its event log")
+        # Without the free space in between, which some BMCs recompute at every question.
+        return (info[1:3] + info[5:13]).hex()
+
     async def clear_event_log(self) -> None:
         what = "clear its event log"
         reservation = (await self.ask(requests.RESERVE_SEL, what))[:2]

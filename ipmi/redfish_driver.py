@@ -263,6 +263,9 @@ class RedfishBmc:
 
         return await self.call(look, "read its event log")
 
+    async def event_log_stamp(self) -> str:
+        return ""
+
     async def clear_event_log(self) -> None:
         def clear() -> None:
             for service in self.log_services():

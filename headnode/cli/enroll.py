@@ -19,7 +19,7 @@ from headnode.cli.common import (
     warn,
     yes_option,
 )
-from headnode.errors import InvalidInput, shown
+from headnode.errors import InvalidInput, counted, shown
 
 if TYPE_CHECKING:
     from headnode.workflows.context import Context
@@ -46,6 +46,9 @@ PREVIEW = 40
     type=click.Path(path_type=Path, dir_okay=False),
     help="File with the BMC password on its first line; never given as an argument.",
 )
+@click.option("--bmc-scan", metavar="NETWORK", help="Look for BMCs in this part of the management network.")
+@click.option("--bmc-user", help="With --bmc-scan: user name at the BMCs.")
+@click.option("--rotate", is_flag=True, help="With --bmc-scan: give BMCs with a vendor's password a random one.")
 @click.option("--no-publish", is_flag=True, help="Only write the inventory; 'headnode publish' makes it live.")
 @output_option()
 @dry_run_option
@@ -62,6 +65,9 @@ def enroll(
     no_publish: bool,
     seen: bool,
     bmc_password_file: Path | None,
+    bmc_scan: str | None,
+    bmc_user: str | None,
+    rotate: bool,
     **columns: str | None,
 ) -> None:
     """Add nodes to the cluster.
@@ -75,13 +81,21 @@ def enroll(
       headnode enroll --from nodes.csv --dry-run
       headnode enroll --from nodes.yaml --bmc-password-file /root/bmc.password --yes
       some-inventory-tool | headnode enroll --from - --yes
+      headnode enroll --bmc-scan 10.21.0.0/24
+      headnode enroll gpu[01-16] --bmc-scan 10.21.0.0/24 --rotate -o csv > nodes.csv
 
     The columns are name, mac, bmc, profile, rack, position, address, groups and, for ports on other
     networks, NETWORK_mac. A row may stand for many nodes: name gpu[01-16] with sixteen MACs.
+
+    A scan enrols nothing: it asks who is there, logs in with the password given or the vendors' own, and proposes
+    rows to fill in. BMCs that still have a vendor's password are left out unless --rotate replaces it.
     """  # fmt: skip
     from headnode.workflows import enroll as workflow
 
     at = context(ctx)
+    if bmc_scan is not None:
+        scan_bmcs(ctx, at, bmc_scan, names, bmc_user, bmc_password_file, rotate, output)
+        return
     if seen:
         from headnode.workflows.discovery import pick_seen
 
@@ -95,15 +109,48 @@ def enroll(
         note("Dry run: nothing was changed.")
         return
     if made.new:
-        confirm(f"Enrol {len(made.new)} nodes?", yes)
+        confirm(f"Enrol {counted(len(made.new), 'node')}?", yes)
         made = workflow.enroll(at, rows, sealed_password(at, made, bmc_password_file, yes))
-        note(f"Enrolled {len(made.new)} nodes.")
+        note(f"Enrolled {counted(len(made.new), 'node')}.")
     else:
         note("Nothing to do: all of these are enrolled already.")
     if not no_publish:
-        from headnode.cli.publish import publish_and_tell
+        from headnode.cli.publish import publish_after_change
 
-        publish_and_tell(at)
+        publish_after_change(at)
+
+
+def scan_bmcs(ctx: click.Context, at: "Context", network: str, names: str | None, user: str | None, file: Path | None,
+              rotate: bool, output: str) -> None:  # fmt: skip
+    """Say who is there, and propose rows to fill in."""
+    from dataclasses import asdict
+
+    from headnode import nodeset, vault
+    from headnode.workflows import bmcscan
+    from ipmi.readings import Credentials
+
+    given = None
+    if file is not None or user is not None:
+        if file is None:
+            raise InvalidInput("--bmc-user needs its password too: --bmc-password-file FILE")
+        given = Credentials(user or at.site.bmc.user, vault.read_password(file))
+    found = bmcscan.scan(at, network, given, rotate=rotate)
+    if output == "csv":
+        rows = bmcscan.proposals(found, nodeset.expand_in_order(names) if names else [])
+        emit(rows, "csv", ["name"])
+        note("Fill in the MAC of the port each node boots from (a BMC does not know it) and its profile, then")
+        note("enrol them: headnode enroll --from FILE. Their BMC passwords are known already.")
+    else:
+        rows = [{"name": item.node or item.address, **asdict(item)} for item in found]
+        emit(rows, output, ["address", "status", "vendor", "model", "serial", "user", "password", "node"], ["trouble"])
+        ready = sum(item.proposed for item in found)
+        note(f"{ready} of {len(found)} BMCs can be enrolled; '-o csv' writes rows for them.")
+    if troubled := [item for item in found if item.trouble]:
+        for item in troubled:
+            note(f"{item.address}: {item.trouble}")
+        if any(item.status == "vendor default" for item in found):
+            note("  hint: --rotate gives each of these a random password of its own")
+        ctx.exit(1)
 
 
 def rows_from(at: "Context", names: str | None, source: str | None, columns: dict[str, str | None]) -> "list[Row]":
@@ -152,15 +199,17 @@ def show_plan(made: "Plan", output: str, *, always: bool) -> None:
     ]
     emit(rows[:PREVIEW], "table", ["name", "verdict", "address", "profile", "problem"])
     if len(rows) > PREVIEW:
-        note(f"… and {len(rows) - PREVIEW} more rows")
+        note(f"… and {counted(len(rows) - PREVIEW, 'more row')}")
     note(summary(made))
 
 
 def sealed_password(at: "Context", made: "Plan", file: Path | None, yes: bool) -> str | None:
     """The BMC password from a file, the site's default or a prompt, sealed at once."""
     from headnode import vault
+    from headnode.workflows.enroll import found_bmcs
 
-    if not any(node.bmc for node in made.new):
+    known = found_bmcs(at)
+    if not any(node.bmc and node.bmc.address not in known for node in made.new):
         return None
     default = at.site.bmc.password_file
     if file is None and default is not None:

@@ -18,7 +18,7 @@ from headnode.cli.common import (
     to_yaml,
     yes_option,
 )
-from headnode.errors import NotFound, shown
+from headnode.errors import NotFound, counted, shown
 
 
 @click.command()
@@ -103,8 +103,9 @@ def set_(
 ) -> None:
     """Change fields of nodes.
 
-    Shows what changes, field by field, and asks. A field is one of profile, rack, position, groups, mac, address,
-    bmc, locked, or any setting of a profile; an empty value takes the node's own value away.
+    Shows what changes, field by field, and asks. A field is one of profile, rack, position, groups, mac, address, bmc,
+    bmc_mac, locked, NETWORK_mac for a port on another network, or any setting of a profile; an empty value takes the
+    node's own value away.
 
     \b
     Examples:
@@ -115,7 +116,7 @@ def set_(
     from headnode.workflows import nodes as workflow
 
     at = context(ctx)
-    wanted = workflow.parse_assignments(assignments)
+    wanted = workflow.parse_assignments(at.site, assignments)
     chosen = workflow.select(at, nodeset)
     planned = workflow.plan_set(at, chosen, wanted)
     if not planned:
@@ -130,12 +131,12 @@ def set_(
         note("Dry run: nothing was changed.")
         return
     if planned:
-        confirm(f"Change {len({edit.node for edit in planned})} nodes?", yes)
+        confirm(f"Change {counted(len({edit.node for edit in planned}), 'node')}?", yes)
         workflow.set_fields(at, [node.name for node in chosen], wanted)
     if not no_publish:
-        from headnode.cli.publish import publish_and_tell
+        from headnode.cli.publish import publish_after_change
 
-        publish_and_tell(at)
+        publish_after_change(at)
 
 
 @click.command()
@@ -154,19 +155,19 @@ def retire(ctx: click.Context, nodeset: str, dry_run: bool, yes: bool) -> None:
       headnode retire gpu07 --dry-run
       headnode retire gpu[07-08]
     """
-    from headnode.cli.publish import publish_and_tell
+    from headnode.cli.publish import publish_after_change
     from headnode.nodeset import fold
     from headnode.workflows import nodes as workflow
 
     at = context(ctx)
     names = [node.name for node in workflow.select(at, nodeset)]
     if dry_run:
-        note(f"Would retire {len(names)} nodes: {fold(names)}. Nothing was changed.")
+        note(f"Would retire {counted(len(names), 'node')}: {fold(names)}. Nothing was changed.")
         return
-    confirm(f"Retire {len(names)} nodes ({fold(names)})?", yes)
+    confirm(f"Retire {counted(len(names), 'node')} ({fold(names)})?", yes)
     workflow.retire(at, names)
     note(f"Retired {fold(names)}.")
-    publish_and_tell(at)
+    publish_after_change(at)
 
 
 @click.command()

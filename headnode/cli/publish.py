@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headnode.cli.common import NodeSetType, context, dry_run_option, note, warn
-from headnode.errors import NotFound, shown
+from headnode.errors import InvalidInput, NotFound, PublishFailed, counted, shown
 
 if TYPE_CHECKING:
     from headnode.workflows.context import Context
@@ -35,9 +35,18 @@ def publish(ctx: click.Context, full: bool, dry_run: bool) -> None:
         changes = publishing.preview(at)
         for path, _, then in changes:
             click.echo(f"{'remove' if then is None else 'write'} {path}")
-        note(f"Dry run: {len(changes)} files would change.")
+        note(f"Dry run: {counted(len(changes), 'file')} would change.")
         return
     publish_and_tell(at, full=full)
+
+
+def publish_after_change(at: "Context") -> None:
+    """The change is made: that it cannot go live is a failure (1), no longer a refusal (2)."""
+    try:
+        publish_and_tell(at)
+    except InvalidInput as error:
+        message = f"the change is in the inventory and was not published:\n{error.message}"
+        raise PublishFailed(message, hint=error.hint) from error
 
 
 def publish_and_tell(at: "Context", *, full: bool = False) -> None:
@@ -46,20 +55,22 @@ def publish_and_tell(at: "Context", *, full: bool = False) -> None:
     outcome = publishing.publish_changes(at, full=full)
     warn(outcome.warnings)
     if outcome.changed:
-        note(f"Published {len(outcome.written)} files, removed {len(outcome.removed)}.")
+        note(f"Published {counted(len(outcome.written), 'file')}, removed {len(outcome.removed)}.")
     else:
         note("Nothing to publish: what is live is up to date.")
 
 
 @click.command()
 @click.argument("target", type=NodeSetType(), metavar="NODE|FILE")
+@click.option("--overlay", is_flag=True, help="The files written into the node's own system instead, less its secrets.")
 @click.pass_context
-def render(ctx: click.Context, target: str) -> None:
+def render(ctx: click.Context, target: str, overlay: bool) -> None:
     """Print a file, or all files of a node, as they would be published.
 
     \b
     Examples:
       headnode render gpu01
+      headnode render gpu01 --overlay
       headnode render dnsmasq/provision.conf
     """
     from headnode.workflows import publishing
@@ -74,6 +85,11 @@ def render(ctx: click.Context, target: str) -> None:
     node = at.inventory.node(target)
     if node is None:
         raise NotFound(f"{shown(target)} is not enrolled", hint="'headnode nodes' lists what is enrolled")
+    if overlay:
+        for path, made in publishing.render_overlay(at, node).items():
+            click.echo(f"==> {path} <== {made.mode:04o} {made.owner}")
+            click.echo(made.content.decode(errors="replace"))
+        return
     for path, file in sorted(publishing.render_node(at, node).items()):
         click.echo(f"==> {path} <==")
         click.echo(file.content.decode(errors="replace"))

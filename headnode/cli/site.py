@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from headnode.cli.common import confirm, context, note, root_of, warn, yes_option
-from headnode.errors import InvalidField
+from headnode.errors import HeadnodeError, InvalidField, counted
 
 
 @click.command()
@@ -128,14 +128,26 @@ def site() -> None:
 def check(ctx: click.Context) -> None:
     """Read site.yaml and say what is wrong with it.
 
+    It also looks whether the nodes that are enrolled still fit: their profiles, layouts and networks.
+
     \b
     Examples:
       headnode site check
     """
+    from headnode.workflows.fit import refuse_misfits
+
     at = context(ctx)
     found = at.site
-    note(f"{at.paths.site_file}: cluster {found.cluster}, {len(found.networks)} networks, "
-         f"{len(found.profiles)} profiles, {len(found.layouts)} layouts: no problems.")  # fmt: skip
+    if found.database.url or at.paths.database.exists():
+        try:
+            enrolled = at.inventory.nodes()
+        except HeadnodeError as error:
+            warn([f"the nodes could not be compared with it: {error.message}"])
+        else:
+            refuse_misfits(found, enrolled)
+    parts = [counted(len(found.networks), "network"), counted(len(found.profiles), "profile"),
+             counted(len(found.layouts), "layout")]  # fmt: skip
+    note(f"{at.paths.site_file}: cluster {found.cluster}, {', '.join(parts)}: no problems.")
 
 
 @site.command()

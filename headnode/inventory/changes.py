@@ -3,10 +3,10 @@
 import hashlib
 import secrets
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, insert, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headnode.errors import Taken
@@ -27,6 +27,8 @@ from headnode.inventory.tables import (
 )
 from headnode.inventory.tables import secrets as secret_texts
 from headnode.model import Deployment, Event, Intent, Node, Severity, Sighting
+
+REPORTS_ACCEPTED_FOR = timedelta(days=30)
 
 
 class Change:
@@ -156,9 +158,20 @@ class Change:
         self._connection.execute(step.values(finished=self.now, result=result, reason=reason))
 
     def issue_token(self, deployment: Deployment, address: str) -> str:
-        """A one-time token for a deployment; it is returned once, and only its digest is kept."""
+        """A one-time token that opens a deployment; it is returned once, and only its digest is kept."""
+        return self._new_token(deployment, address, "claim", deployment.deadline)
+
+    def issue_report_token(self, deployment: Deployment, address: str) -> str:
+        """What the installed system shows when it reports how it is; it opens nothing."""
+        return self._new_token(deployment, address, "report", self.now + REPORTS_ACCEPTED_FOR)
+
+    def tokens_issued(self, deployment: Deployment) -> int:
+        query = select(func.count()).select_from(tokens).where(tokens.c.deployment_id == deployment.id)
+        return int(self._connection.execute(query).scalar_one())
+
+    def _new_token(self, deployment: Deployment, address: str, purpose: str, expires: datetime) -> str:
         token = new_token()
-        values = {"deployment_id": deployment.id, "address": address, "expires": deployment.deadline}
+        values = {"deployment_id": deployment.id, "address": address, "purpose": purpose, "expires": expires}
         self._connection.execute(insert(tokens).values(digest=digest(token), **values))
         return token
 
@@ -167,7 +180,7 @@ class Change:
         running = select(deployments.c.id).where(deployments.c.finished.is_(None), deployments.c.deadline > self.now)
         step = (
             update(tokens)
-            .where(tokens.c.digest == digest(token), tokens.c.address == address)
+            .where(tokens.c.digest == digest(token), tokens.c.address == address, tokens.c.purpose == "claim")
             .where(tokens.c.used.is_(None), tokens.c.expires > self.now, tokens.c.deployment_id.in_(running))
             .values(used=self.now)
             .returning(tokens.c.deployment_id)
@@ -200,8 +213,16 @@ class Change:
         self._connection.execute(delete(secret_texts).where(secret_texts.c.name == name))
         self._connection.execute(insert(secret_texts).values(name=name, sealed=sealed))
 
-    def forget_secret(self, name: str) -> None:
-        self._connection.execute(delete(secret_texts).where(secret_texts.c.name == name))
+    def add_secret(self, name: str, sealed: str) -> None:
+        """Keep a sealed secret, unless there is one of that name already."""
+        known = select(secret_texts.c.name).where(secret_texts.c.name == name)
+        if self._connection.execute(known).first() is None:
+            self._connection.execute(insert(secret_texts).values(name=name, sealed=sealed))
+
+    def forget_secrets(self, prefix: str) -> None:
+        """Those whose names begin like that."""
+        named = secret_texts.c.name.startswith(prefix, autoescape=True)
+        self._connection.execute(delete(secret_texts).where(named))
 
     # What publishing has done
 

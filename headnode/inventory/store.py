@@ -24,6 +24,7 @@ from headnode.inventory.tables import (
     published,
     secrets,
     seen,
+    tokens,
 )
 from headnode.model import Deployment, Event, Node, Sighting, State
 
@@ -165,16 +166,32 @@ class Inventory:
         node = self.node_at(address)
         if node is None:
             return None
-        query = select(deployments).where(
-            deployments.c.node_id == node.id,
-            deployments.c.finished.is_(None),
-            deployments.c.deadline > datetime.now(UTC),
-        )
-        if session is not None:
-            query = query.where(deployments.c.session == digest(session))
+        query = select(deployments).where(deployments.c.node_id == node.id)
+        running = deployments.c.finished.is_(None) & (deployments.c.deadline > datetime.now(UTC))
+        if session is None:
+            query = query.where(running)
+        else:
+            # An agent whose 'done' was heard but not answered says it again.
+            query = query.where(deployments.c.session == digest(session), running | (deployments.c.result == "done"))
         with self._reading() as connection:
             row = connection.execute(query.order_by(deployments.c.id.desc())).first()
         return None if row is None else (deployment_from_row(row, node.name), node)
+
+    def reporting_node(self, address: str, token: str) -> Node | None:
+        """The node that may report with this token from this address: only for its newest deployment."""
+        node = self.node_at(address)
+        if node is None:
+            return None
+        newest = select(func.max(deployments.c.id)).where(deployments.c.node_id == node.id).scalar_subquery()
+        query = select(tokens.c.digest).where(
+            tokens.c.digest == digest(token),
+            tokens.c.purpose == "report",
+            tokens.c.address == address,
+            tokens.c.expires > datetime.now(UTC),
+            tokens.c.deployment_id == newest,
+        )
+        with self._reading() as connection:
+            return node if connection.execute(query).first() else None
 
     def overdue(self) -> list[Node]:
         """Nodes whose working state has passed its deadline."""
@@ -190,6 +207,12 @@ class Inventory:
         """A sealed secret; headnode.vault opens it."""
         with self._reading() as connection:
             return connection.execute(select(secrets.c.sealed).where(secrets.c.name == name)).scalar()
+
+    def secrets(self, prefix: str) -> dict[str, str]:
+        """Sealed secrets whose names begin like that, by the rest of their names."""
+        query = select(secrets.c.name, secrets.c.sealed).where(secrets.c.name.startswith(prefix, autoescape=True))
+        with self._reading() as connection:
+            return {name.removeprefix(prefix): sealed for name, sealed in connection.execute(query)}
 
     def seen(self) -> list[Sighting]:
         """Unknown hardware, the newest last."""

@@ -129,6 +129,8 @@ tokens = Table(
     Column("digest", String(64), primary_key=True),
     Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("address", String(15), nullable=False),
+    # claim: opens a deployment once; report: lets the installed system say how it is.
+    Column("purpose", String(8), nullable=False),
     Column("expires", Moment, nullable=False),
     Column("used", Moment),
 )

@@ -163,13 +163,11 @@ class Simulator:
         state.mkdir(exist_ok=True)
         write_private(lan, lan_conf(self.name, self.bmcs, self.control_port))
         write_private(emu, emulation(self.name, self.bmcs))
+        self.process = self.launch(["ipmi_sim", "-c", lan, "-f", emu, "-s", state, "-n"])
+
+    def launch(self, argv: Sequence[str | Path]) -> Process:
         with (self.directory / "log").open("wb") as log:
-            self.process = run.spawn(
-                ["ipmi_sim", "-c", lan, "-f", emu, "-s", state, "-n"],
-                stdout=log,
-                stderr=log,
-                cwd=self.directory,
-            )
+            return run.spawn(argv, stdout=log, stderr=log, cwd=self.directory)
 
     def wait_ready(self, timeout: float = 10.0) -> None:
         """Until the last BMC answers a presence ping; else an error with the simulator's own words."""

@@ -10,6 +10,7 @@ from headnode.errors import InvalidField
 OVMF = Path("/usr/share/OVMF")
 # Machines say where they boot from by order: NICs from here, disks after them.
 FIRST_NIC, FIRST_DISK = 1, 11
+LAST_BOOT = 200
 
 
 class Firmware(StrEnum):
@@ -67,6 +68,7 @@ class Machine:
     nic_model: NicModel = NicModel.VIRTIO
     # QEMU's own ROM already is iPXE; another one (or none, as an empty path) shows what real firmware does.
     nic_rom: Path | None = None
+    network_first: bool = True
     extra: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -148,7 +150,7 @@ def _nics(machine: Machine, taps: Sequence[str]) -> list[str]:
     words = []
     for number, (mac, tap) in enumerate(zip(machine.macs, taps, strict=True)):
         device = f"{machine.nic_model.value},id=nic{number},netdev=net{number},mac={mac}"
-        device += f",bootindex={FIRST_NIC + number}"
+        device += f",bootindex={(FIRST_NIC if machine.network_first else LAST_BOOT) + number}"
         if rom is not None:
             device += f",romfile={'' if rom == Path() else rom}"
         words += ["-netdev", f"tap,id=net{number},ifname={tap},script=no,downscript=no", "-device", device]

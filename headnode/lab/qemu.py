@@ -8,11 +8,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from headnode.errors import HeadnodeError, ProgramFailed
 from headnode.lab.lab import Lab
-from headnode.lab.machine import FIRST_NIC, Accelerator, Machine, MachineFiles, qemu_argv
+from headnode.lab.machine import FIRST_NIC, LAST_BOOT, Accelerator, Machine, MachineFiles, qemu_argv
 from headnode.lab.net import Switch
 from headnode.lab.process import Process
 from headnode.lab.qmp import Qmp, answers
@@ -20,7 +21,6 @@ from headnode.run import run
 
 # What terminals act on and people do not read: colours, cursor moves, clears.
 ESCAPES = re.compile(r"\x1b(\[[0-9;?=]*[A-Za-z]|[()][A-Z0-9]|[=>78cDEHM])|[\x00\x07\x0e\x0f]|\r")
-LAST_BOOT = 200
 TYPING = 0.05
 # mov al,16; out 0xf4,al; hlt, then the mark of a boot sector: QEMU exits with 2 * 16 + 1.
 TRIAL_SECTOR = bytes.fromhex("b010e6f4f4").ljust(510, b"\0") + b"\x55\xaa"
@@ -42,11 +42,11 @@ class RunningMachine:
     def is_on(self) -> bool:
         return self._process is not None and self._process.alive
 
-    def power_on(self) -> None:
+    def power_on(self, *, network_first: bool = True) -> None:
         if self.is_on():
             return
         self.power_off()
-        argv = qemu_argv(self.machine, self.files, self.taps, accelerator())
+        argv = qemu_argv(replace(self.machine, network_first=network_first), self.files, self.taps, accelerator())
         self.files.qmp_socket.unlink(missing_ok=True)
         process = self._lab.start(self._switch.namespace, f"qemu-{self.machine.name}", argv)
         self._process = process

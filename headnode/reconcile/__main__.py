@@ -8,7 +8,12 @@ from functools import partial
 from headnode.errors import HeadnodeError
 from headnode.log import configure, logger
 from headnode.paths import Paths
-from headnode.reconcile.duties import close_overdue_windows, leave_when_the_site_changes, look_for_foreign_dhcp
+from headnode.reconcile.duties import (
+    close_overdue_windows,
+    fail_overdue_work,
+    leave_when_the_site_changes,
+    look_for_foreign_dhcp,
+)
 from headnode.reconcile.recording import Recorder
 from headnode.reconcile.reloading import Control, Reloader
 from headnode.reconcile.watching import Watcher
@@ -51,6 +56,7 @@ def main() -> None:
         "record": Recorder(context).run,
         "watch": Watcher(context).run,
         "discovery": partial(close_overdue_windows, context),
+        "deadlines": partial(fail_overdue_work, context),
         "foreign-dhcp": partial(look_for_foreign_dhcp, context),
         "site": partial(leave_when_the_site_changes, context),
     }

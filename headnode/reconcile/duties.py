@@ -1,4 +1,4 @@
-"""The small duties: closing windows, looking for foreign DHCP servers, noticing a new site.yaml."""
+"""The small duties: closing windows, ending overdue work, looking for foreign DHCP, noticing a new site.yaml."""
 
 import threading
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from headnode import sitefile
 from headnode.errors import HeadnodeError
 from headnode.log import logger
 from headnode.model import Severity
-from headnode.workflows import discovery, publishing, serve
+from headnode.workflows import deploy, discovery, publishing, serve
 from headnode.workflows.context import Context
 
 
@@ -27,6 +27,11 @@ def close_window(context: Context) -> None:
         discovery.close(at, "its time was up")
     finally:
         at.inventory.close()
+
+
+def fail_overdue_work(context: Context, stop: threading.Event) -> None:
+    while not stop.wait(2.0):
+        deploy.expire_overdue(context)
 
 
 def look_for_foreign_dhcp(context: Context, stop: threading.Event) -> None:

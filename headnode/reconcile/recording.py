@@ -22,6 +22,7 @@ LOGS: dict[str, Parse | None] = {
     "dnsmasq-management.log": record.from_management,
     "nginx-access.log": record.from_nginx,
     "nginx-error.log": None,
+    "dnsmasq-names.log": None,
 }
 
 
@@ -90,8 +91,8 @@ class Recorder:
         if name.startswith("nginx"):
             send(runtime / "nginx/nginx.pid", "nginx", signal.SIGUSR1)
         else:
-            network = "management" if "management" in name else "provision"
-            send(runtime / "dnsmasq" / f"{network}.pid", "dnsmasq", signal.SIGUSR2)
+            part = name.removesuffix(".log").partition("-")[2] or "provision"
+            send(runtime / "dnsmasq" / f"{part}.pid", "dnsmasq", signal.SIGUSR2)
 
 
 def begin_anew(path: Path) -> None:

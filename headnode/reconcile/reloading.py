@@ -20,7 +20,7 @@ from headnode.site import Site
 PATIENCE = 2.0
 # More addresses than this are given back by a restart, which forgets all leases; every node has its own address anyway.
 MOST_RELEASES = 500
-NETWORKS = ("provision", "management")
+PARTS = ("provision", "management", "names")
 # The longest question anybody asks; control.py shortens long lists.
 LONGEST_LINE = 1 << 20
 
@@ -60,16 +60,26 @@ class Reloader:
 
         entries = "everything" in touched or any(is_entry(path) for path in touched)
         gone = dnsmasq.assemble(self.paths) if entries else {}
-        for network in NETWORKS:
-            pid_file = self.paths.runtime / "dnsmasq" / f"{network}.pid"
-            if f"dnsmasq/{network}.conf" in touched or len(gone.get(network, ())) > MOST_RELEASES:
+        for part in PARTS:
+            pid_file = self.paths.runtime / "dnsmasq" / f"{part}.pid"
+            outdated = newer(self.paths.published / f"dnsmasq/{part}.conf", pid_file)
+            if outdated or len(gone.get(part, ())) > MOST_RELEASES:
                 # It reads its main configuration only when it starts; whoever supervises it starts it again.
                 send(pid_file, "dnsmasq", signal.SIGTERM)
-            elif entries and (self.paths.published / f"dnsmasq/{network}.conf").exists():
+            elif entries and (self.paths.published / f"dnsmasq/{part}.conf").exists():
                 send(pid_file, "dnsmasq", signal.SIGHUP)
-                dnsmasq.release(self.site.networks[network], gone[network])
-        if "nginx/nginx.conf" in touched:
+                if part in gone:
+                    dnsmasq.release(self.site.networks[part], gone[part])
+        if touched & {"everything", "nginx/nginx.conf"}:
             send(self.paths.runtime / "nginx/nginx.pid", "nginx", signal.SIGHUP)
+
+
+def newer(config: Path, pid_file: Path) -> bool:
+    """Whether a configuration came after the process that should have read it, whoever was told of it and died."""
+    try:
+        return config.stat().st_ctime > pid_file.stat().st_mtime
+    except OSError:
+        return False
 
 
 def is_entry(path: str) -> bool:

@@ -16,7 +16,8 @@ from headnode.workflows.context import Context
 from headnode.workflows.power import OnAnswer, quietly
 from ipmi.passwords import is_vendor_default, new_password
 
-PENDING = "bmc-next:{}"
+# With a mark at its end, so that no node's name is the beginning of another's.
+PENDING = "bmc-next:{}:"
 
 
 def rotate(
@@ -71,7 +72,7 @@ def keep(context: Context, proven: Mapping[str, str]) -> None:
         found = change.nodes(list(proven))
         change.replace([replace(node, bmc=with_password(node.bmc, proven[node.name])) for node in found])
         for name in proven:
-            change.forget_secret(PENDING.format(name))
+            change.forget_secrets(PENDING.format(name))
 
 
 def with_password(access: BmcAccess | None, sealed: str) -> BmcAccess | None:

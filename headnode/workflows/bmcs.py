@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headnode import effective, vault
-from headnode.errors import InvalidInput
+from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import BmcDriver, Node
 from headnode.paths import Paths
 from headnode.site import Site
@@ -201,9 +201,12 @@ async def perform(fleet: Fleet, request: Mapping[str, Any], paths: Paths) -> Asy
         await asyncio.sleep(float(starts.get(name, 0.0)))
         async with room:
             forgive(fleet, name)
-            if asked is None:
-                return await change_password(fleet, name, [vault.unseal(s, paths.secret_key) for s in sealed[name]])
-            return Answer.of(await fleet.one(name, asked))
+            try:
+                if asked is None:
+                    return await change_password(fleet, name, [vault.unseal(s, paths.secret_key) for s in sealed[name]])
+                return Answer.of(await fleet.one(name, asked))
+            except HeadnodeError as error:
+                return Answer(name, "failed", error=error.message, hint=error.hint)
 
     tasks = [asyncio.create_task(one(name)) for name in names]
     try:
@@ -227,7 +230,9 @@ def forgive(fleet: Fleet, name: str) -> None:
 async def change_password(fleet: Fleet, name: str, passwords: list[str]) -> Answer:
     """Set the first of these and prove it. The others are what an interrupted change may have left at the BMC."""
     new, *perhaps = passwords
-    now = fleet.targets[name]
+    now = fleet.targets.get(name)
+    if now is None:
+        raise NotFound(f"node '{name}' has no BMC")
     for known in (now.credentials.password, *perhaps):
         await fleet.add(replace(now, credentials=replace(now.credentials, password=known)))
         outcome = await fleet.one(name, lambda bmc: set_password(bmc, now.credentials.user, new))

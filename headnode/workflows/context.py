@@ -9,9 +9,11 @@ from pathlib import Path
 
 import templates
 from headnode import __version__, sitefile
+from headnode.errors import HeadnodeError
 from headnode.inventory import Inventory
 from headnode.paths import Paths
 from headnode.site import Site
+from headnode.workflows.fit import misfits
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,28 @@ class Context:
     cause: str
 
     @cached_property
+    def site_text(self) -> bytes:
+        return sitefile.read(self.paths.site_file)
+
+    @cached_property
     def site(self) -> Site:
-        return sitefile.load(self.paths.site_file)
+        return sitefile.parse(self.site_text, str(self.paths.site_file))
+
+    def refresh(self) -> None:
+        """Take in what was written to site.yaml since it was read.
+
+        A file that cannot be used, half-saved perhaps, leaves the one that was read in force: it must not stop what is
+        under way, and whoever edited it is told by the next command.
+        """
+        try:
+            text = sitefile.read(self.paths.site_file)
+            if text == self.site_text:
+                return
+            newer = sitefile.parse(text, str(self.paths.site_file))
+        except HeadnodeError:
+            return
+        if not misfits(newer, self.inventory.nodes()):
+            self.__dict__.update(site_text=text, site=newer)
 
     @cached_property
     def inventory(self) -> Inventory:
@@ -31,8 +53,10 @@ class Context:
     @property
     def site_digest(self) -> str:
         """Changes whenever anything but a node could change what is rendered."""
-        digest = hashlib.sha256(__version__.encode())
-        for path in [self.paths.site_file, *sorted(Path(templates.HERE).rglob("*.j2"))]:
+        digest = hashlib.sha256(__version__.encode() + b"\0" + str(self.paths.site_file).encode() + b"\0")
+        # The very text that was parsed: the file may have been edited since.
+        digest.update(self.site_text + b"\0")
+        for path in sorted(Path(templates.HERE).rglob("*.j2")):
             digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
         return digest.hexdigest()
 

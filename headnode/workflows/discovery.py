@@ -69,12 +69,12 @@ def range_to_lend(context: Context, text: str | None) -> AddressRange:
     return chosen
 
 
-def parse_duration(text: str) -> timedelta:
-    """30s, 15m, 2h."""
-    units = {"s": 1, "m": 60, "h": 3600}
+def parse_duration(text: str, field: str = "for") -> timedelta:
+    """30s, 15m, 2h, 3d."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
     number, unit = text[:-1], text[-1:]
     if unit not in units or not number.isdecimal() or len(number) > 6:
-        raise InvalidField("for", text, "use a number and s, m or h, such as 30m")
+        raise InvalidField(field, text, "use a number and s, m, h or d, such as 30m")
     return timedelta(seconds=int(number) * units[unit])
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from headnode import fields
-from headnode.effective import known_profile
+from headnode.effective import known_profile, value
 from headnode.errors import InvalidField, InvalidInput, shown
 from headnode.model import BmcAccess, Event, Nic, Node, State
 from headnode.nodeset import fold
@@ -14,6 +14,9 @@ from headnode.site import Site
 from headnode.workflows import addresses
 from headnode.workflows.context import Context
 from headnode.workflows.sheet import Row, nic_columns
+
+# Sealed passwords that a scan proved, for BMCs that are nobody's node yet: …ADDRESS:USER.
+FOUND = "bmc-found:"
 
 
 class Verdict(StrEnum):
@@ -258,18 +261,42 @@ def facts(node: Node) -> dict[str, object]:
 
 def enroll(context: Context, rows: Sequence[Row], sealed_password: str | None = None) -> Plan:
     """Plan again under the writers' lock and write it: all or nothing."""
+    found = found_bmcs(context)
     with context.inventory.change(context.actor, context.cause) as change:
         made = plan(context.site, rows, change.nodes(), sealed_password)
         if made.problems:
             raise InvalidInput("\n".join(made.problems), hint="nothing was enrolled")
-        change.add([node for node in made.new if not node.id])
-        change.replace([node for node in made.new if node.id])
+        new = [with_found_access(context.site, node, found) for node in made.new]
+        change.add([node for node in new if not node.id])
+        change.replace([node for node in new if node.id])
+        for node in new:
+            if node.bmc is not None and node.bmc.address in found:
+                change.forget_secrets(f"{FOUND}{node.bmc.address}:")
         change.record_all(
             Event("enroll", f"enrolled as {node.profile} at {node.address}", change.actor, change.cause, node.name,
                   data={"mac": node.mac, "address": node.address, "bmc": node.bmc.address if node.bmc else None})
             for node in made.new
         )  # fmt: skip
     return made
+
+
+def found_bmcs(context: Context) -> dict[str, tuple[str, str]]:
+    """Address → user and sealed password, of BMCs that a scan has logged in to."""
+    found = {}
+    for name, sealed in context.inventory.secrets(FOUND).items():
+        address, _, user = name.partition(":")
+        found[address] = (user, sealed)
+    return found
+
+
+def with_found_access(site: Site, node: Node, found: Mapping[str, tuple[str, str]]) -> Node:
+    """A BMC that was found by a scan keeps the user and password that the scan proved. Pure."""
+    if node.bmc is None or node.bmc.address not in found:
+        return node
+    user, sealed = found[node.bmc.address]
+    if value(site, node, "bmc_user") != user:
+        node = replace(node, settings={**node.settings, "bmc_user": user})
+    return replace(node, bmc=replace(node.bmc or BmcAccess(""), sealed_password=sealed))
 
 
 def summary(made: Plan) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from ipaddress import IPv4Address
 from typing import Any
 
 from headnode import fields, lifecycle, nodeset, sitechecks
@@ -13,8 +14,11 @@ from headnode.model import BmcAccess, Event, Intent, Nic, Node, State
 from headnode.site import Settings, Site
 from headnode.workflows import addresses, enroll
 from headnode.workflows.context import Context
+from headnode.workflows.sheet import nic_columns
 
-FIELDS = ("profile", "rack", "position", "groups", "mac", "address", "bmc", "locked")
+FIELDS = ("profile", "rack", "position", "groups", "mac", "address", "bmc", "bmc_mac", "locked")
+# What only one machine can have.
+UNIQUE = {"mac", "address", "bmc", "bmc_mac"}
 
 
 @dataclass(frozen=True)
@@ -68,15 +72,36 @@ def document(node: Node) -> dict[str, Any]:
 
 def description(site: Site, node: Node) -> dict[str, Any]:
     """A node with every value in effect and who gave it."""
-    own = {key: {"value": value, "source": "node"} for key, value in document(node).items() if key in FIELDS}
-    if node.address:
-        own["address"]["source"] = "networks.provision.node_range, kept with the node"
+    own = {
+        key: {"value": value, "source": "not set" if value in (None, []) else "node"}
+        for key, value in ports(node).items()
+    }
+    if node.profile not in site.profiles:
+        own["profile"]["source"] = "node; there is no such profile in site.yaml"
+    for nic in node.nics:
+        net = site.networks.get(nic.network)
+        if nic.address and net and net.node_range and IPv4Address(nic.address) in net.node_range:
+            column = "address" if nic is node.boot_nic else f"{nic.network}_address"
+            own[column] = {
+                "value": nic.address,
+                "source": f"site networks.{nic.network}.node_range, kept with the node",
+            }
     site_wide = {
         "hostname": {"value": f"{node.name}.{site.domain}", "source": "node and site domain"},
         "head": {"value": str(site.provision.head), "source": "site networks.provision.head"},
     }
     settings = {key: shown(found) for key, found in effective(site, node).items()}
     return {**document(node), "effective": {**own, **site_wide, **settings}}
+
+
+def ports(node: Node) -> dict[str, Any]:
+    """The node's own fields, and the MAC and address of its ports on other networks."""
+    found = {key: value for key, value in document(node).items() if key in FIELDS}
+    for nic in node.nics:
+        if nic is not node.boot_nic:
+            found[f"{nic.network}_mac"] = nic.mac
+            found[f"{nic.network}_address"] = nic.address
+    return found
 
 
 def shown(found: Value) -> dict[str, Any]:
@@ -91,14 +116,20 @@ def jsonable(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
+def fields_of(site: Site) -> tuple[str, ...]:
+    """Everything that can be set for a node: its fields, its ports on other networks, its settings."""
+    return (*FIELDS, *nic_columns(site), *SETTINGS)
+
+
+def parse_assignments(site: Site, assignments: Sequence[str]) -> dict[str, str]:
+    known = fields_of(site)
     found: dict[str, str] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals:
             raise InvalidInput(f"{quoted(assignment)} is not key=value; use a form such as profile=gpu")
-        if key not in (*FIELDS, *SETTINGS):
-            raise NotFound(f"there is no field {quoted(key)}; known are {', '.join((*FIELDS, *SETTINGS))}")
+        if key not in known:
+            raise NotFound(f"there is no field {quoted(key)}; known are {', '.join(known)}")
         if key in found:
             raise InvalidInput(f"{key} is given twice; keep one")
         found[key] = text
@@ -108,7 +139,7 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
 def changed(site: Site, node: Node, wanted: Mapping[str, str]) -> Node:
     """The node with these fields set; an empty text takes a value away. Pure."""
     # In the order of the fields, so that a position is judged in the rack it is going to be in.
-    for key in sorted(wanted, key=(*FIELDS, *SETTINGS).index):
+    for key in sorted(wanted, key=fields_of(site).index):
         text = wanted[key]
         fields.plain_text(text, field=key, limit=4000)
         node = with_setting(site, node, key, text) if key in SETTINGS else with_field(site, node, key, text)
@@ -140,12 +171,20 @@ def with_field(site: Site, node: Node, key: str, text: str) -> Node:
             if text not in ("true", "false"):
                 raise InvalidField("locked", text, "use true or false")
             return replace(node, locked=text == "true")
-        case "bmc":
-            if not text:
-                return replace(node, bmc=None)
-            return replace(node, bmc=replace(node.bmc or BmcAccess(""), address=addresses.bmc_address(site, text)))
-        case _:
+        case "bmc" | "bmc_mac":
+            return replace(node, bmc=with_bmc(site, node, key, text))
+        case "mac" | "address":
             return with_boot_nic(site, node, key, text)
+        case _:
+            return with_other_nic(node, nic_columns(site)[key], key, text)
+
+
+def with_bmc(site: Site, node: Node, key: str, text: str) -> BmcAccess | None:
+    if key == "bmc":
+        return replace(node.bmc or BmcAccess(""), address=addresses.bmc_address(site, text)) if text else None
+    if node.bmc is None:
+        raise InvalidField("bmc_mac", text, "the node has no BMC; set its address too, with bmc=")
+    return replace(node.bmc, mac=fields.mac_address(text, field=key) if text else None)
 
 
 def with_boot_nic(site: Site, node: Node, key: str, text: str) -> Node:
@@ -158,24 +197,33 @@ def with_boot_nic(site: Site, node: Node, key: str, text: str) -> Node:
     return replace(node, nics=(nic, *others))
 
 
+def with_other_nic(node: Node, network: str, key: str, text: str) -> Node:
+    """Its port on another network; a new port is given an address when the change is made."""
+    present = next((nic for nic in node.nics if nic.network == network), Nic("", network))
+    others = [nic for nic in node.nics if nic.network != network]
+    port = [replace(present, mac=fields.mac_address(text, field=key))] if text else []
+    return replace(node, nics=(*others, *port))
+
+
 def edits(before: Sequence[Node], after: Sequence[Node]) -> list[Edit]:
     """What is different, field by field."""
     found: list[Edit] = []
     for old, new in zip(before, after, strict=True):
         was, becomes = flat(old), flat(new)
-        for key in sorted({*was, *becomes}, key=(*FIELDS, *SETTINGS).index):
+        # Fields first, then ports, then settings, as both were made.
+        for key in dict.fromkeys((*was, *becomes)):
             if was.get(key) != becomes.get(key):
                 found.append(Edit(old.name, key, was.get(key), becomes.get(key)))
     return found
 
 
 def flat(node: Node) -> dict[str, Any]:
-    own = {key: value for key, value in document(node).items() if key in FIELDS}
-    return {**own, **jsonable(node.settings)}
+    settings = {key: node.settings[key] for key in SETTINGS if key in node.settings}
+    return {**ports(node), **jsonable(settings)}
 
 
 def plan_set(context: Context, nodes: Sequence[Node], wanted: Mapping[str, str]) -> list[Edit]:
-    if len(nodes) > 1 and (one := {"mac", "address", "bmc"} & {*wanted}):
+    if len(nodes) > 1 and (one := unique_fields(context.site) & {*wanted}):
         raise InvalidInput(f"{min(one)} belongs to one node, and {len(nodes)} were named; set them one by one")
     return edits(nodes, [changed(context.site, node, wanted) for node in nodes])
 
@@ -187,18 +235,39 @@ def set_fields(context: Context, names: Sequence[str], wanted: Mapping[str, str]
         if gone := [node.name for node in before if node.state is State.RETIRED]:
             raise NotFound(f"{nodeset.fold(gone)} was retired in the meantime; nothing was changed")
         after = [changed(context.site, node, wanted) for node in before]
+        unique = unique_fields(context.site) & {*wanted}
+        if unique:
+            after = with_addresses(context.site, after, change.nodes())
         made = edits(before, after)
         touched = {edit.node for edit in made}
         moved = [node for node in after if node.name in touched]
-        if {"mac", "address", "bmc"} & {*wanted}:
+        if unique:
             refuse_taken(moved, change.nodes())
         change.replace(moved)
         change.record_all(
-            Event("set", f"{e.field}: {e.before} → {e.after}", change.actor, change.cause, e.node,
+            Event("set", f"{e.field}: {said(e.before)} → {said(e.after)}", change.actor, change.cause, e.node,
                   data={"field": e.field, "before": e.before, "after": e.after})
             for e in made
         )  # fmt: skip
     return made
+
+
+def unique_fields(site: Site) -> set[str]:
+    return UNIQUE | {*nic_columns(site)}
+
+
+def with_addresses(site: Site, changed: Sequence[Node], everyone: Sequence[Node]) -> list[Node]:
+    taken = enroll.Taken.of(everyone)
+    pools = {name: addresses.Pool(net, taken.addresses) for name, net in site.networks.items()}
+    return [enroll.with_addresses(node, pools, node.name) for node in changed]
+
+
+def said(value: Any) -> str:
+    """A value in the words of the history."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    words = " ".join(str(item) for item in value) if isinstance(value, list) else value
+    return "none" if words in (None, "") else str(words)
 
 
 def refuse_taken(moved: Sequence[Node], everyone: Sequence[Node]) -> None:

@@ -4,11 +4,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headnode import control
+from headnode.errors import counted
 from headnode.model import File, Node, Producer, State
 from headnode.publish import Reload, Workplace, differing, publish, publishers_lock, recover
 from headnode.workflows.context import Context
+from headnode.workflows.fit import refuse_misfits
+
+if TYPE_CHECKING:
+    from images.overlay import OverlayFile
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,10 @@ def publish_changes(context: Context, *, full: bool = False, reload: Reload | No
     """Publish every node changed since last time, or everything when the site or a template changed."""
     place = Workplace(context.paths.published)
     reload = reload or partial(control.reload, context.paths)
+    _ = context.site  # before anything is made on a machine where nothing was set up
     with publishers_lock(place):
+        # Whoever held the lock before us may have published a newer site than the one we read.
+        context.refresh()
         recovered = recover(place, reload)
         digest = context.site_digest
         everything = full or recovered or digest != context.inventory.fact("published_inputs")
@@ -75,6 +84,7 @@ def render(context: Context, *, everything: bool) -> Wanted:
     """Render the changed nodes, or all of them and the site's own files."""
     published_revision = int(context.inventory.fact("published_revision", "0"))
     revision, nodes = context.inventory.changed_since(-1 if everything else published_revision)
+    refuse_misfits(context.site, nodes)
     files: dict[str, File] = {}
     owners: dict[str, int] = {}
     for producer in producers(context):
@@ -118,7 +128,9 @@ def remember(context: Context, wanted: Wanted, digest: str, write: Collection[st
         change.set_fact("published_revision", str(wanted.revision))
         change.set_fact("published_inputs", digest)
         if write or gone:
-            message = f"published {len(write)} files, removed {len(gone)}, for {wanted.nodes} nodes"
+            message = (
+                f"published {counted(len(write), 'file')}, removed {len(gone)}, for {counted(wanted.nodes, 'node')}"
+            )
             change.record("publish", message, data={"written": len(write), "removed": len(gone)})
 
 
@@ -149,3 +161,13 @@ def render_node(context: Context, node: Node) -> dict[str, File]:
 def render_file(context: Context, path: str) -> File | None:
     """One file by its path below the published tree, as a publish would write it."""
     return render(context, everything=True).files.get(path)
+
+
+def render_overlay(context: Context, node: Node) -> "dict[str, OverlayFile]":
+    """The files that make a generic system this node, without its secrets: those are only for the node itself."""
+    from headnode.effective import effective
+    from images.overlay import Secrets, overlay
+
+    certificate = current(context.paths.ca / "ca.crt") or b""
+    settings = {key: found.value for key, found in effective(context.site, node).items()}
+    return overlay(context.site, node, settings, Secrets(ca_certificate=certificate.decode()))

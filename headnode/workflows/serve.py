@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pxe.probe import Offer
 
 PROBE_SECONDS = 3.0
-SOCKETS = {"node-api": "node.sock", "reconcile": "control.sock"}
+SOCKETS = {"node-api": "node.sock", "bmc": "bmc.sock", "reconcile": "control.sock"}
 
 
 def supervisor(context: Context, only: str | None = None) -> Supervisor:
@@ -82,10 +82,11 @@ def make_ready(context: Context, service: Service, first: bool) -> None:
     elif service.name.startswith("dnsmasq"):
         if first:
             network = service.name.partition("-")[2] or "provision"
-            require_interface(context, network)
+            require_interface(context, "provision" if network == "names" else network)
             publishing.publish_changes(context)
             assets.install(context.paths)
-            refuse_foreign_dhcp(context, network)
+            if network in networks_with_dhcp(context):
+                refuse_foreign_dhcp(context, network)
         context.paths.logs.mkdir(parents=True, exist_ok=True)
         dnsmasq.assemble(context.paths)
     elif service.name in SOCKETS:

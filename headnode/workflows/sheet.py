@@ -41,9 +41,10 @@ def looks_like_yaml(text: str) -> bool:
 
 
 def read_csv(text: str, name: str, site: Site) -> list[Row]:
-    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    text = text.removeprefix("\ufeff")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter(text), strict=True)
     try:
-        lines = [(reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells)]
+        lines = [(reader.line_num, cells) for cells in reader if says_something(cells)]
     except csv.Error as error:
         raise InvalidInput(f"{name}, line {reader.line_num}: this is not CSV: {error}") from None
     if not lines:
@@ -54,9 +55,19 @@ def read_csv(text: str, name: str, site: Site) -> list[Row]:
     for number, cells in lines[1:]:
         where = f"{name}, line {number}"
         if len(cells) > len(header):
-            raise InvalidInput(f"{where}: {len(cells)} values for {len(header)} columns; remove a comma")
+            raise InvalidInput(f"{where}: {len(cells)} values for {len(header)} columns; remove what is too many")
         rows += expand(dict(zip(header, cells, strict=False)), where)
     return bounded(rows, name)
+
+
+def delimiter(text: str) -> str:
+    """Spreadsheets in many languages write semicolons for commas; no column's name has any of these in it."""
+    header = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+    return max(",;\t", key=header.count)
+
+
+def says_something(cells: list[str]) -> bool:
+    return any(cell.strip() for cell in cells) and not cells[0].startswith("#")
 
 
 def read_yaml(text: str, name: str, site: Site) -> list[Row]:

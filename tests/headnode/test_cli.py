@@ -171,6 +171,16 @@ def test_a_database_url_that_cannot_be_used_is_one_sentence_without_its_password
         assert "database" in done.err
 
 
+@pytest.mark.parametrize("url", ["mysql://u:hunter2@h/x", "postgresql//u:hun@ter2@h/x", "postgresql://u:hunter2@h/`"])
+def test_a_wrong_url_is_refused_without_its_password(small: Path, url: str) -> None:
+    site = small / "etc/headnode/site.yaml"
+    site.write_text(site.read_text() + f"\ndatabase: {{url: '{url}'}}\npackages: {{proxy: 'http://u:hunter2@h\t'}}\n")
+    done = headnode(small, "site", "check")
+    assert done.code == 2
+    assert "database.url" in done.err or "packages.proxy" in done.err
+    assert "ter2" not in done.err
+
+
 DRY = [
     ["enroll", "gpu09", "--mac", mac(9), "--profile", "gpu", "--dry-run"],
     ["enroll", "gpu09", "--mac", mac(9), "--profile", "gpu", "--dry-run", "-o", "json"],
@@ -281,7 +291,7 @@ def test_a_person_is_asked_and_may_say_no(small: Path) -> None:
     before = tree(small)
     done = at_a_terminal(small, b"n\n", "retire", "gpu0001")
     assert done.returncode == 130
-    assert b"Retire 1 nodes (gpu0001)?" in done.stderr
+    assert b"Retire 1 node (gpu0001)?" in done.stderr
     assert tree(small) == before
     assert at_a_terminal(small, b"y\n", "retire", "gpu0001").returncode == 0
     assert headnode(small, "nodes", "-o", "name").out == "gpu0002\ngpu0003\n"
@@ -364,7 +374,7 @@ def test_the_sites_password_file_is_the_default(root: Path) -> None:
 def test_there_is_no_way_to_give_a_password_as_an_argument() -> None:
     for path, command in LEAVES:
         for option in command.params:
-            assert "password" not in (option.name or "") or option.name == "bmc_password_file", path
+            assert "password" not in (option.name or "") or str(option.name).endswith("password_file"), path
 
 
 def test_without_a_password_there_is_a_warning(root: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from headnode import sitefile
-from headnode.errors import HeadnodeError, InvalidInput, NotFound, Taken
+from headnode.errors import HeadnodeError, InvalidField, InvalidInput, NotFound, Taken
 from headnode.model import State
 from headnode.site import Rack, Site
 from headnode.workflows import enroll, nodes, sheet
@@ -293,7 +293,7 @@ def test_the_kind_of_file_is_seen_by_how_it_begins(site: Site, text: str) -> Non
         ("nodes.csv", "mac\nx\n", "nodes.csv, line 1: the column 'name' is missing"),
         ("nodes.csv", "name,colour\na,b\n", "nodes.csv, line 1: 'colour' is not a known column; use name, mac"),
         ("nodes.csv", "name,name\na,b\n", "the column 'name' is there twice"),
-        ("nodes.csv", "name\na,b\n", "nodes.csv, line 2: 2 values for 1 columns; remove a comma"),
+        ("nodes.csv", "name\na,b\n", "nodes.csv, line 2: 2 values for 1 columns; remove what is too many"),
         ("nodes.csv", 'name\n"a\n', "this is not CSV"),
         ("nodes.csv", "name\na\x00b\n", "nodes.csv, line 2: "),
         ("nodes.csv", "name,bmc_password\na,b\n", "'bmc_password' is not a known column"),
@@ -321,6 +321,15 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(site: Site, name:
 def refuse_problems(made: enroll.Plan) -> None:
     if made.problems:
         raise InvalidInput("\n".join(made.problems))
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_file_is_read_as_spreadsheets_write_it(site: Site, separator: str) -> None:
+    lines = ["# from the rack plan", "Name,MAC,Profile,Groups", '"gpu01",52-54-00-AA-00-01,gpu,"a100 fast"', ",,,"]
+    text = "\ufeff" + "\r\n".join(lines).replace(",", separator) + "\r\n"
+    (found,) = sheet.read(text, "nodes.csv", site)
+    assert found.values == {"name": "gpu01", "mac": "52-54-00-AA-00-01", "profile": "gpu", "groups": "a100 fast"}
+    assert plan(site, [found], []).new[0].mac == "52:54:00:aa:00:01"
 
 
 def test_a_file_that_is_not_utf8_is_refused() -> None:
@@ -358,7 +367,7 @@ def two(context: Context) -> Context:
 
 
 def test_set_says_what_changes_and_records_it(two: Context) -> None:
-    wanted = nodes.parse_assignments(["rack=r1", "kernel_args=pci=realloc quiet", "groups=b a"])
+    wanted = nodes.parse_assignments(two.site, ["rack=r1", "kernel_args=pci=realloc quiet", "groups=b a"])
     planned = nodes.plan_set(two, two.inventory.nodes(), wanted)
     assert [(edit.node, edit.field, edit.before, edit.after) for edit in planned[:3]] == [
         ("gpu01", "rack", None, "r1"),
@@ -403,7 +412,7 @@ def test_an_empty_value_takes_the_nodes_own_away(two: Context) -> None:
 def test_set_refuses_what_enroll_would(two: Context, assignment: str, error: str) -> None:
     before = two.inventory.nodes()
     with pytest.raises(HeadnodeError) as caught:
-        nodes.set_fields(two, ["gpu01"], nodes.parse_assignments([assignment]))
+        nodes.set_fields(two, ["gpu01"], nodes.parse_assignments(two.site, [assignment]))
     problems_are_lines(caught.value.message)
     assert error in caught.value.message
     assert two.inventory.nodes() == before
@@ -411,7 +420,7 @@ def test_set_refuses_what_enroll_would(two: Context, assignment: str, error: str
 
 def test_set_refuses_the_same_field_twice_and_one_machine_for_many(two: Context) -> None:
     with pytest.raises(InvalidInput, match="rack is given twice"):
-        nodes.parse_assignments(["rack=a", "rack=b"])
+        nodes.parse_assignments(two.site, ["rack=a", "rack=b"])
     with pytest.raises(InvalidInput, match="mac belongs to one node, and 2 were named"):
         nodes.plan_set(two, two.inventory.nodes(), {"mac": mac(9)})
 
@@ -455,3 +464,56 @@ def test_two_nodes_cannot_be_given_the_same_thing_at_once(two: Context) -> None:
     twin = replace(other, nics=one.nics)
     with pytest.raises(Taken, match="gpu02's mac cannot be"):
         nodes.refuse_taken([one, twin], [one, other])
+
+
+def with_storage(context: Context) -> Context:
+    """The same site with one more network."""
+    file = context.paths.site_file
+    storage = "  storage: {cidr: 10.22.0.0/16, node_range: 10.22.1.1-10.22.1.9}\n"
+    file.write_text(file.read_text().replace("\nbmc:\n", f"{storage}\nbmc:\n"))
+    return Context(context.paths, "tester", "a test")
+
+
+def test_everything_that_a_refusal_tells_to_set_can_be_set(two: Context) -> None:
+    context = with_storage(two)
+    rows = [row_of(1, storage_mac=mac(101), bmc_mac=mac(201), rack="r1", position="3", groups="a100")]
+    told = [problem.split("headnode set gpu01 ")[1].split("=")[0] for problem in
+            plan(context.site, rows, context.inventory.nodes()).problems]  # fmt: skip
+    assert {*told} == {"storage_mac", "bmc_mac", "rack", "position", "groups"}
+    nodes.set_fields(context, ["gpu01"], {key: rows[0].values[key] for key in told})
+    assert plan(context.site, rows, context.inventory.nodes()).problems == []
+    context.close()
+
+
+def test_a_new_port_gets_an_address_keeps_it_and_gives_it_back(two: Context) -> None:
+    context = with_storage(two)
+    for name, number in (("gpu01", 101), ("gpu02", 102), ("gpu01", 103)):
+        nodes.set_fields(context, [name], {"storage_mac": mac(number)})
+    ports = {node.name: node.nics[1] for node in context.inventory.nodes()}
+    assert {name: (nic.mac, nic.address) for name, nic in ports.items()} == {
+        "gpu01": (mac(103), "10.22.1.1"),
+        "gpu02": (mac(102), "10.22.1.2"),
+    }
+    with pytest.raises(Taken, match="gpu02 has it already"):
+        nodes.set_fields(context, ["gpu01"], {"storage_mac": mac(102)})
+    shown = nodes.description(context.site, context.inventory.nodes()[0])["effective"]
+    assert shown["storage_mac"] == {"value": mac(103), "source": "node"}
+    assert shown["storage_address"]["source"] == "site networks.storage.node_range, kept with the node"
+    assert shown["rack"]["source"] == "not set"
+    nodes.set_fields(context, ["gpu01"], {"storage_mac": ""})
+    assert len(context.inventory.nodes()[0].nics) == 1
+    context.close()
+
+
+def test_a_bmc_mac_needs_a_bmc(two: Context) -> None:
+    with pytest.raises(InvalidField, match="set its address too"):
+        nodes.set_fields(two, ["gpu01"], {"bmc": "", "bmc_mac": mac(201)})
+
+
+def test_the_history_says_values_as_people_write_them(two: Context) -> None:
+    nodes.set_fields(two, ["gpu01"], {"kernel_args": "quiet pci=realloc", "locked": "true"})
+    nodes.set_fields(two, ["gpu01"], {"kernel_args": ""})
+    said = [event.message for event in two.inventory.events("gpu01") if event.kind == "set"]
+    assert said == [
+        "locked: false → true", "kernel_args: none → quiet pci=realloc", "kernel_args: quiet pci=realloc → none",
+    ]  # fmt: skip

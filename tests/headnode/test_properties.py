@@ -210,7 +210,7 @@ ASSIGNMENT = st.one_of(
 def test_assignments(assignments: list[str]) -> None:
     def check() -> None:
         before = node_of(1)
-        after = nodes.changed(SITE, before, nodes.parse_assignments(assignments))
+        after = nodes.changed(SITE, before, nodes.parse_assignments(SITE, assignments))
         nodes.edits([before], [after])
         nodes.description(SITE, after)
 

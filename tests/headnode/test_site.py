@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from headnode import sitefile
 from headnode.errors import HeadnodeError, InvalidSite
@@ -280,3 +281,51 @@ def test_an_address_range_knows_its_members() -> None:
     assert "10.0.0.1" not in found
     assert found == AddressRange.parse(found)
     assert hash(found) == hash(AddressRange.parse("10.0.0.1-10.0.0.3"))
+
+
+def test_an_unquoted_branch_is_a_branch() -> None:
+    text = VALID.replace("parent: cpu", "{parent: cpu, nvidia_branch: 580}")
+    assert sitefile.parse(text.encode(), "site.yaml").profiles["gpu"].nvidia_branch == "580"
+
+
+@pytest.fixture(scope="module")
+def editor() -> Draft202012Validator:
+    """What an editor makes of `headnode site schema`."""
+    schema = Site.model_json_schema()
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+def test_an_editor_takes_the_site_that_init_writes(root: Path, editor: Draft202012Validator) -> None:
+    data, _ = sitefile.read_yaml((root / "etc/headnode/site.yaml").read_bytes(), "site.yaml")
+    assert [*editor.iter_errors(data)] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("cluster: demo", "cluster: Demo Cluster"),
+        ("domain: demo.lan", "domain: demo"),
+        ("domain: demo.lan", ""),
+        ("profiles:", "profile:"),
+        ("cidr: 10.20.0.0/16", "cidr: 10.20.0.0"),
+        ("interface: eth1", "interface: eth1 and eth2"),
+        ("10.20.1.0-10.20.1.255", "10.20.1.0"),
+        ("head: 10.20.0.1", "head: {address: 10.20.0.1}"),
+        ("size: rest", "size: some"),
+        ("parent: cpu", "os: windows"),
+        ("interface: eth1", "vlan: 5000"),
+    ],
+)
+def test_an_editor_refuses_what_we_refuse(editor: Draft202012Validator, before: str, after: str) -> None:
+    assert before in VALID
+    text = VALID.replace(before, after, 1).encode()
+    with pytest.raises(InvalidSite):
+        sitefile.parse(text, "site.yaml")
+    assert [*editor.iter_errors(sitefile.read_yaml(text, "site.yaml")[0])]
+
+
+def test_an_editor_takes_numbers_where_we_do(editor: Draft202012Validator) -> None:
+    text = VALID.replace("parent: cpu", "{parent: cpu, nvidia_branch: 580, release: 24.04}").encode()
+    sitefile.parse(text, "site.yaml")
+    assert [*editor.iter_errors(sitefile.read_yaml(text, "site.yaml")[0])] == []

@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import images
@@ -29,6 +30,14 @@ SMALL = Recipe(
     ),
     kernel="linux-image-cloud-amd64",
     without=("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*"),
+)  # fmt: skip
+# A node as it is deployed: it also reports, and can be logged in to.
+NODE = replace(
+    SMALL,
+    packages=in_order(
+        (*SMALL.packages, "dbus", "python3", "openssh-server", "dosfstools", "xfsprogs", "grub-efi-amd64-signed",
+         "shim-signed", "efibootmgr", "util-linux")
+    ),
 )  # fmt: skip
 # What a build needs at the least; it cannot boot, and is quick.
 TINY = Recipe(
@@ -72,12 +81,20 @@ def ramdisk_base() -> Path:
 
 
 def small_image() -> Image:
+    return image("small", SMALL)
+
+
+def node_image() -> Image:
+    return image("node", NODE)
+
+
+def image(name: str, recipe: Recipe) -> Image:
     from images.build import build as build_image
 
     def build(place: Path, log: Path) -> None:
         build_image(
-            Store(place / "images"), "small", SMALL, signer(place / "key"), work=place / "work", logs=place / "logs",
+            Store(place / "images"), name, recipe, signer(place / "key"), work=place / "work", logs=place / "logs",
             epoch=EPOCH, progress=lambda _: None,
         )  # fmt: skip
 
-    return Store(cached("image", SMALL, build) / "images").find("small")
+    return Store(cached("image", recipe, build) / "images").find(name)

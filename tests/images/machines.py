@@ -25,7 +25,7 @@ def volumes(draw: st.DrawFn, on: str, start: int) -> list[Volume]:
     for index in range(draw(st.integers(1, 6))):
         kind = draw(kinds)
         keep = kind != "swap" and draw(st.booleans())
-        made.append(Volume(name=f"v{start + index}", on=on, size=draw(SIZES), type=kind, keep=keep))  # type: ignore[arg-type]
+        made.append(Volume(name=f"v{start + index}", on=on, size=draw(SIZES), type=kind, keep=keep))
     return made
 
 

@@ -1,7 +1,13 @@
 """A site whose management network is on the loopback interface, with simulated BMCs and enrolled nodes."""
 
+import contextlib
 import dataclasses
 import json
+import os
+import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +15,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from headnode import vault
+from headnode import bmclink, vault
+from headnode.errors import HeadnodeError
 from headnode.lab.bmc import LabBmc, Simulator
 from headnode.lab.chassis import ChassisService, FakeChassis
 from headnode.paths import Paths
@@ -105,3 +112,77 @@ def eventually(look: Callable[[], Any], timeout: float = 10.0) -> Any:
         assert time.monotonic() < end, f"not within {timeout:g} s"
         time.sleep(0.05)
     return found
+
+
+class SerialLine:
+    """A node's serial line on a TCP port: says what it is told to, and keeps what was typed."""
+
+    def __init__(self) -> None:
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self.server.getsockname()[1])
+        self.typed = b""
+        self.connection: socket.socket | None = None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                self.connection, _ = self.server.accept()
+                while data := self.connection.recv(4096):
+                    self.typed += data
+
+    def say(self, text: str) -> None:
+        eventually(lambda: self.connection)
+        assert self.connection is not None
+        self.connection.sendall(text.encode())
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+        self.server.close()
+
+
+class Daemon:
+    """headnode-bmc as a process of its own, as the supervisor starts it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log = root / "bmc.log"
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "headnode.bmcd"], env={**os.environ, "HEADNODE_ROOT": str(self.root)},
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        eventually(self.ready, 30)
+
+    def ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        with bmclink.connected(Paths(self.root)) as connection:
+            if connection is None:
+                return False
+            try:
+                return bool(list(bmclink.ask(connection, {"verb": "status"})))
+            except HeadnodeError:
+                return False
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(10)
+
+
+@contextmanager
+def daemon(root: Path) -> Iterator[Daemon]:
+    running = Daemon(root)
+    try:
+        yield running
+    finally:
+        running.stop()
+        print(running.log.read_text()[-4000:])  # noqa: T201 - shown beside a failure

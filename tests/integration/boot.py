@@ -125,10 +125,16 @@ class Head:
     def reloads(self) -> int:
         return int((ask(self.paths, {}) or {"reloads": -1})["reloads"])
 
+    def signal(self, service: str, number: signal.Signals = signal.SIGKILL) -> int:
+        pid = self.pid(service)
+        # 0 would be this very process and all its kin.
+        assert pid > 1, f"{service} does not run"
+        os.kill(pid, number)
+        return pid
+
     def kill(self, service: str) -> float:
         """kill -9, and the seconds until another one runs in its place."""
-        before, began = self.pid(service), time.monotonic()
-        os.kill(before, signal.SIGKILL)
+        before, began = self.signal(service), time.monotonic()
         assert wait_for(lambda: self.pid(service) not in (0, before) and self.alive(service), 20)
         return time.monotonic() - began
 

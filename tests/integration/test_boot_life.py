@@ -14,7 +14,6 @@ from headnode.lab.lab import Lab, lab
 from headnode.lab.process import inhabitants, wait_for
 from headnode.lab.rogue import start_rogue
 from headnode.run import run
-from headnode.services import pid_in
 from tests.integration.boot import HEAD, Head, eventually, head_node, mac, own_address
 
 pytestmark = [
@@ -112,7 +111,7 @@ def test_what_is_killed_comes_back_and_nodes_keep_their_addresses(up: Head, serv
 
 def test_enrolling_while_dnsmasq_is_down_is_not_lost(up: Head) -> None:
     """The reload finds nobody to tell for a moment."""
-    os.kill(up.pid("dnsmasq"), signal.SIGKILL)
+    up.signal("dnsmasq")
     address = up.enroll("gpu02", mac=mac(2))
     eventually(lambda: address_of(up, mac(2)) == address)
 
@@ -124,10 +123,11 @@ def test_no_line_is_lost_or_told_twice(up: Head) -> None:
     log = up.paths.logs / "nginx-access.log"
     for number in range(120):
         if number in (30, 90):
-            os.kill(up.pid("reconcile"), signal.SIGKILL)
+            eventually(lambda: up.pid("reconcile"))
+            up.signal("reconcile")
         if number == 60:
             log.rename(log.with_name(log.name + ".1"))
-            os.kill(pid_in(up.paths.runtime / "nginx/nginx.pid") or 0, signal.SIGUSR1)
+            up.signal("nginx", signal.SIGUSR1)
         with up.nodes.inside():
             http_fetch(HEAD, f"/line-{number}", source=address)
         time.sleep(0.02)

@@ -49,7 +49,7 @@ def test_dnsmasq_reads_our_configuration(producer: Dnsmasq, tmp_path: Path, kind
 
 @pytest.mark.program("dnsmasq")
 def test_a_refusal_is_in_dnsmasqs_own_words(producer: Dnsmasq, site: Site, tmp_path: Path) -> None:
-    place = staged(producer, site, tmp_path, "bogus-priv", "bogus-priv\nno-such-option")
+    place = staged(producer, site, tmp_path, "leasefile-ro", "leasefile-ro\nno-such-option")
     with pytest.raises(PublishFailed, match=r"dnsmasq refuses dnsmasq/provision.conf: dnsmasq: bad option at line"):
         producer.check(place, tmp_path, [CONFIG])
 

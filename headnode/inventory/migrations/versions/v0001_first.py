@@ -107,6 +107,7 @@ def create_deployments() -> None:
         sa.Column("digest", sa.String(64), nullable=False),
         sa.Column("deployment_id", Id, nullable=False),
         sa.Column("address", sa.String(15), nullable=False),
+        sa.Column("purpose", sa.String(8), nullable=False),
         sa.Column("expires", Moment, nullable=False),
         sa.Column("used", Moment),
         sa.PrimaryKeyConstraint("digest", name="pk_tokens"),

@@ -1,0 +1,94 @@
+"""Who is in the fleet: follows the inventory, and keeps a recorder and a health watch for every BMC."""
+
+import asyncio
+
+from headnode.bmcd import watching
+from headnode.bmcd.health import Watch
+from headnode.bmcd.ledger import Ledger
+from headnode.bmcd.metrics import Newest
+from headnode.errors import HeadnodeError
+from headnode.log import logger
+from headnode.workflows import bmcs
+from headnode.workflows.context import Context
+from ipmi.bmc import Console
+from ipmi.fleet import Fleet, Target
+from ipmi.phases import Phase
+from ipmi.recorder import ConsoleRecorder
+from ipmi.recording import Recording
+
+LOOK_EVERY = 1.0
+MEGABYTE = 1024 * 1024
+
+
+class Keeper:
+    def __init__(self, context: Context, fleet: Fleet, ledger: Ledger, newest: Newest) -> None:
+        self.context = context
+        self.fleet = fleet
+        self.ledger = ledger
+        self.newest = newest
+        self.recorders: dict[str, ConsoleRecorder] = {}
+        self.watches: dict[str, asyncio.Task[None]] = {}
+        self.revision = -1
+        self.refreshing = asyncio.Lock()
+
+    async def follow(self) -> None:
+        while True:
+            try:
+                await self.refresh()
+            except HeadnodeError as error:
+                logger("headnode.bmc").error("the inventory cannot be read", reason=error.message)
+            for name, recorder in self.recorders.items():
+                self.newest.of(name).console = recorder.console is not None
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def refresh(self) -> None:
+        """Also before a question is answered, so that a node enrolled a moment ago is known."""
+        async with self.refreshing:
+            revision = await asyncio.to_thread(self.context.inventory.newest)
+            if revision != self.revision:
+                await self.adopt(await asyncio.to_thread(self.load))
+                self.revision = revision
+
+    def load(self) -> list[Target]:
+        return bmcs.targets(self.context, self.context.inventory.nodes())
+
+    async def adopt(self, wanted: list[Target]) -> None:
+        for name in {*self.fleet.targets} - {target.name for target in wanted}:
+            await self.drop(name)
+        for target in wanted:
+            await self.fleet.add(target)
+            if target.name not in self.recorders:
+                self.start(target.name)
+        logger("headnode.bmc").info("following", bmcs=len(wanted))
+
+    def start(self, name: str) -> None:
+        paths, settings = self.context.paths, self.context.site.bmc
+        keep = settings.console_megabytes * MEGABYTE
+        recording = Recording(paths.consoles / name, segment_bytes=min(4 * MEGABYTE, keep // 4), keep_bytes=keep)
+
+        def connect() -> "asyncio.Future[Console]":
+            return asyncio.ensure_future(self.fleet.open_console(name))
+
+        def phase(begun: Phase) -> None:
+            self.ledger.note([watching.phase_event(name, begun)])
+
+        recorder = self.recorders[name] = ConsoleRecorder(name, connect, recording, on_phase=phase)
+        recorder.start()
+        watch = Watch(name, paths.sensors / name, settings, self.newest, self.ledger)
+        self.watches[name] = asyncio.create_task(watch.run(self.fleet), name=f"health of {name}")
+
+    async def drop(self, name: str) -> None:
+        """Its recording stays: history outlives the node."""
+        if (watch := self.watches.pop(name, None)) is not None:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+        if (recorder := self.recorders.pop(name, None)) is not None:
+            await recorder.stop()
+        self.newest.nodes.pop(name, None)
+        await self.fleet.remove(name)
+
+    async def stop(self) -> None:
+        for watch in self.watches.values():
+            watch.cancel()
+        await asyncio.gather(*self.watches.values(), return_exceptions=True)
+        await asyncio.gather(*(recorder.stop() for recorder in self.recorders.values()), return_exceptions=True)

@@ -1,0 +1,210 @@
+"""headnode inspect, deploy, rescue, abort."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headnode.cli.common import NodeSetType, confirm, confirm_count, context, dry_run_option, note, yes_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headnode.model import Intent, Node
+    from headnode.workflows.context import Context
+
+
+@click.command()
+@click.argument("nodeset", type=NodeSetType())
+@click.option("--watch", is_flag=True, help="Stay and show progress until all have finished.")
+@click.option("--no-power", is_flag=True, help="Do not touch the power; boot the nodes by hand.")
+@dry_run_option
+@yes_option
+@click.pass_context
+def inspect(ctx: click.Context, nodeset: str, watch: bool, no_power: bool, dry_run: bool, yes: bool) -> None:
+    """Read the hardware of nodes.
+
+    The nodes boot the ramdisk, report disks, memory, network cards and GPUs, and go on from their disks. Nothing on
+    their disks is changed.
+
+    \b
+    Examples:
+      headnode inspect gpu[01-16] --watch
+    """
+    from headnode.model import Intent
+
+    work(context(ctx), nodeset, Intent.INSPECT, watch=watch, power=not no_power, dry_run=dry_run, yes=yes)
+
+
+@click.command()
+@click.argument("nodeset", type=NodeSetType())
+@click.option("--image", help="Image to deploy, such as gpu@3; the profile's newest when not given.")
+@click.option(
+    "--erase",
+    "consent",
+    multiple=True,
+    metavar="SERIAL",
+    help="This disk may be erased although it holds something that is not ours; repeat for more.",
+)
+@click.option("--watch", is_flag=True, help="Stay and show progress until all have finished.")
+@click.option("--no-power", is_flag=True, help="Do not touch the power; boot the nodes by hand.")
+@dry_run_option
+@yes_option
+@click.pass_context
+def deploy(
+    ctx: click.Context,
+    nodeset: str,
+    image: str | None,
+    consent: tuple[str, ...],
+    watch: bool,
+    no_power: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Install nodes.
+
+    Each node boots the ramdisk, is partitioned by its layout, gets its image and its own files, and comes back from its
+    disk. Its disks are erased, but for volumes with 'keep'. A dry run prints the exact plan for every disk, with serial
+    numbers, for nodes that have been inspected.
+
+    \b
+    Examples:
+      headnode deploy gpu01 --dry-run
+      headnode deploy gpu[01-16] --image gpu@3 --watch
+      headnode deploy gpu07 --erase S4EVNX0R123456
+    """  # fmt: skip
+    from headnode.model import Intent
+
+    work(context(ctx), nodeset, Intent.DEPLOY, image=image, consent=consent, watch=watch, power=not no_power,
+         dry_run=dry_run, yes=yes)  # fmt: skip
+
+
+@click.command()
+@click.argument("node", type=NodeSetType())
+@click.option("--no-power", is_flag=True, help="Do not touch the power; boot the node by hand.")
+@yes_option
+@click.pass_context
+def rescue(ctx: click.Context, node: str, no_power: bool, yes: bool) -> None:
+    """Boot a node into the rescue system.
+
+    \b
+    Examples:
+      headnode rescue gpu07
+    """
+    from headnode.model import Intent
+
+    work(context(ctx), node, Intent.RESCUE, power=not no_power, yes=yes)
+
+
+@click.command()
+@click.argument("nodeset", type=NodeSetType())
+@yes_option
+@click.pass_context
+def abort(ctx: click.Context, nodeset: str, yes: bool) -> None:
+    """Stop what is under way on nodes.
+
+    They count as failed with that reason, and boot from their disks next time; a node that is being written to is not
+    switched off.
+
+    \b
+    Examples:
+      headnode abort gpu[01-16]
+    """
+    from headnode.nodeset import fold
+    from headnode.workflows import deploy as workflow
+    from headnode.workflows.nodes import select
+
+    at = context(ctx)
+    names = [node.name for node in select(at, nodeset)]
+    confirm(f"Stop what is under way on {fold(names)}?", yes)
+    note(f"Stopped: {fold(workflow.abort(at, names))}.")
+
+
+def work(
+    at: "Context",
+    nodeset: str,
+    intent: "Intent",
+    *,
+    image: str | None = None,
+    consent: tuple[str, ...] = (),
+    watch: bool = False,
+    power: bool = True,
+    dry_run: bool = False,
+    yes: bool = False,
+) -> None:
+    from headnode.workflows import deploy as workflow
+    from headnode.workflows import planning
+    from headnode.workflows.nodes import select
+
+    nodes = select(at, nodeset)
+    workflow.refuse_unsuitable(nodes, intent)
+    chosen = planning.image_for(at, nodes, image) if intent == "deploy" else {}
+    if dry_run:
+        for node in nodes:
+            show_plan(at, node, chosen.get(node.name), consent)
+        note("Dry run: nothing was changed.")
+        return
+    confirm_count(f"{intent.capitalize()}", nodes, yes)
+    for name in {value or "" for value in chosen.values()} or {""}:
+        names = [node.name for node in nodes if chosen.get(node.name, "") == name]
+        workflow.begin(at, names, intent, image=name or None, consent=consent)
+    restart(at, nodes, power)
+    if watch:
+        watch_until_done(at, nodes)
+
+
+def show_plan(at: "Context", node: "Node", image: str | None, consent: tuple[str, ...]) -> None:
+    from headnode.workflows import planning
+
+    click.echo(f"{node.name}:")
+    for line in planning.preview(at, node, image, consent):
+        click.echo(f"  {line}")
+
+
+def restart(at: "Context", nodes: "Sequence[Node]", power: bool) -> None:
+    """Through the BMC where there is one; otherwise somebody has to press the button."""
+    from headnode.nodeset import fold
+    from headnode.workflows import power as workflow
+
+    by_hand = [node.name for node in nodes if not power or node.bmc is None]
+    driven = [node for node in nodes if node.name not in by_hand]
+    for name, trouble in workflow.boot_from_network(at, driven).items():
+        note(f"{name}: {trouble}; power-cycle it by hand")
+    if by_hand:
+        note(f"Power-cycle {fold(by_hand)} now: at the next network boot it begins.")
+
+
+def watch_until_done(at: "Context", nodes: "Sequence[Node]") -> None:
+    """A live table of all nodes; Ctrl-C leaves it, the work goes on."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from headnode.lifecycle import WORKING
+
+    names = [node.name for node in nodes]
+    with Live(console=Console(stderr=True), refresh_per_second=4) as live:
+        while True:
+            current = at.inventory.nodes(names)
+            live.update(progress_table(at, current))
+            if all(node.state not in WORKING for node in current):
+                break
+            time.sleep(0.5)
+    failed = [node for node in current if node.state == "failed"]
+    for node in failed:
+        note(f"{node.name} failed: {node.reason}")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def progress_table(at: "Context", nodes: "Sequence[Node]") -> Any:
+    from rich.table import Table
+
+    table = Table(box=None)
+    for column in ("node", "state", "step", "%", "since"):
+        table.add_column(column)
+    for deployment, node in zip(at.inventory.deployments(nodes, limit_each=1), nodes, strict=False):
+        passed = int(time.time() - deployment.started.timestamp())
+        step = deployment.step or node.reason or "waiting for the node"
+        percent = "" if deployment.percent is None else str(deployment.percent)
+        table.add_row(node.name, node.state.value, step, percent, f"{passed // 60}:{passed % 60:02d}")
+    return table

@@ -1,0 +1,207 @@
+"""Inspect, deploy and rescue: the work an agent does on a node, from the admin's word to the node's own report.
+
+Every change here is a transaction of its own and can be repeated: an agent that was not answered asks again, a node
+that lost power starts again, and a head node that was restarted goes on from what the database says.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from headnode import lifecycle
+from headnode.errors import InvalidInput, NotFound
+from headnode.inventory import Change
+from headnode.model import Deployment, Intent, Node, Severity, State
+from headnode.nodeset import fold
+from headnode.workflows import publishing
+from headnode.workflows.context import Context
+
+TRIGGERS = {Intent.INSPECT: "inspect", Intent.DEPLOY: "deploy"}
+# More boots than any deployment needs, and few enough that a node in a loop is noticed.
+MOST_TOKENS = 50
+
+
+@dataclass(frozen=True)
+class Claimed:
+    session: str
+    deployment: Deployment
+    node: Node
+
+
+def refuse_unsuitable(nodes: Sequence[Node], intent: Intent) -> None:
+    """Everything that is wrong with this wish, before anything is changed."""
+    if locked := [node.name for node in nodes if node.locked]:
+        raise InvalidInput(
+            f"{fold(locked)} locked; nothing was changed", hint="'headnode set NODE locked=false' unlocks"
+        )
+    if no_address := [node.name for node in nodes if node.address is None]:
+        raise InvalidInput(f"{fold(no_address)} cannot boot over the network: no MAC and address are known")
+    trigger = TRIGGERS.get(intent)
+    for node in nodes:
+        if trigger is not None and trigger not in lifecycle.triggers(node.state):
+            possible = ", ".join(lifecycle.triggers(node.state))
+            raise InvalidInput(f"{node.name} is {node.state} and cannot {trigger}; possible now: {possible}")
+
+
+def begin(
+    context: Context, names: Sequence[str], intent: Intent, *, image: str | None = None, consent: Sequence[str] = ()
+) -> list[Deployment]:
+    """Ask for the work, for all nodes or none, and publish what each is told at its next network boot."""
+    with context.inventory.change(context.actor, context.cause) as change:
+        nodes = change.nodes(names)
+        refuse_unsuitable(nodes, intent)
+        started = [begin_one(change, node, intent, image, consent) for node in nodes]
+    publishing.publish_changes(context)
+    return started
+
+
+def begin_one(change: Change, node: Node, intent: Intent, image: str | None, consent: Sequence[str]) -> Deployment:
+    trigger = TRIGGERS.get(intent)
+    state = lifecycle.move(node.state, trigger) if trigger else node.state
+    until = lifecycle.deadline(state, change.now) or change.now + lifecycle.WORKING[State.DEPLOYING]
+    change.replace(
+        [
+            replace(
+                node,
+                state=state,
+                intent=intent,
+                phase=None,
+                reason=None,
+                deadline=until if trigger else None,
+            )
+        ]
+    )
+    change.record(intent.value, f"asked for: {intent}" + (f" of {image}" if image else ""), node=node.name)
+    return change.start_deployment(node, intent, until, image, consent)
+
+
+# What the agent asks, in the order it asks.
+
+
+def token_for(context: Context, address: str) -> str | None:
+    """A one-time token for the node at this address, while work waits for it."""
+    found = context.inventory.running_deployment(address)
+    if found is None:
+        return None
+    deployment, node = found
+    with context.inventory.change(node.name, "network boot") as change:
+        if change.tokens_issued(deployment) >= MOST_TOKENS:
+            return None
+        return change.issue_token(deployment, address)
+
+
+def claim(context: Context, token: str, address: str) -> Claimed | None:
+    with context.inventory.change("agent", "network boot") as change:
+        claimed = change.claim_token(token, address)
+        if claimed is None:
+            return None
+    _, session = claimed
+    found = context.inventory.running_deployment(address, session)
+    if found is None:
+        return None
+    deployment, node = found
+    with context.inventory.change("agent", "network boot") as change:
+        change.record("agent.claimed", f"the agent runs and takes up: {deployment.intent}", node=node.name)
+    return Claimed(session, deployment, node)
+
+
+def report_hardware(context: Context, node: Node, facts: Mapping[str, Any]) -> None:
+    disks, gpus = facts.get("disks"), facts.get("gpus")
+    counted = f"{len(disks) if isinstance(disks, list) else 0} disks, {len(gpus) if isinstance(gpus, list) else 0} GPUs"
+    with context.inventory.change("agent", "inspection") as change:
+        change.remember_hardware(node, facts)
+        change.record("agent.inventory", f"reported its hardware: {counted}", node=node.name)
+
+
+def progress(context: Context, deployment: Deployment, happened: Sequence[Mapping[str, Any]]) -> None:
+    """Steps become events; percentages only move the bar."""
+    last = happened[-1] if happened else {}
+    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+        change.progress(deployment.id, text_or_none(last.get("step")), number_or_none(last.get("percent")))
+        for said in happened:
+            if said.get("kind") != "progress":
+                kind = f"agent.{said.get('kind') or 'step'}"[:64]
+                change.record(kind, str(said.get("message", ""))[:500], node=deployment.node)
+
+
+def done(context: Context, deployment: Deployment, node: Node) -> None:
+    """The agent has finished. Booting from disk is live before this returns, so no node reinstalls in a loop."""
+    if deployment.finished is not None:
+        return
+    trigger = {Intent.DEPLOY: "deployed", Intent.INSPECT: "inspected"}.get(deployment.intent)
+    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+        current = change.nodes([node.name])[0]
+        state = current.state
+        if trigger and trigger in lifecycle.triggers(state):
+            state = lifecycle.move(state, trigger)
+        deadline = lifecycle.deadline(state, change.now)
+        change.replace([replace(current, state=state, intent=Intent.DISK, deadline=deadline)])
+        change.record(f"agent.{trigger or 'done'}", f"{deployment.intent} finished on the node", node=node.name)
+    publishing.publish_changes(context)
+    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+        change.finish_deployment(deployment.id, "done")
+
+
+def failed(context: Context, deployment: Deployment, node: Node, step: str, reason: str) -> None:
+    """The agent gave up; the node's next boot is harmless, and the reason is the node's."""
+    fail(context, node, f"{deployment.intent}: {step}"[:32], reason, actor="agent")
+
+
+def fail(context: Context, node: Node, phase: str, reason: str, *, actor: str) -> None:
+    with context.inventory.change(actor, f"{phase}") as change:
+        current = change.nodes([node.name])[0]
+        state = State.FAILED if current.state in lifecycle.WORKING else current.state
+        change.close_deployments(current, "failed", reason)
+        change.replace([replace(current, state=state, intent=Intent.DISK, phase=phase, reason=reason, deadline=None)])
+        change.record("failed", f"{phase}: {reason}", node=node.name, severity=Severity.ERROR)
+    publishing.publish_changes(context)
+
+
+def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) -> State:
+    """The installed system reports how it is; only a node that passes everything is up."""
+    wrong = [f"{check.get('name')}: {check.get('message')}"[:200] for check in checks if check.get("ok") is not True]
+    if not checks:
+        wrong = ["the report holds no checks"]
+    with context.inventory.change(node.name, "first boot") as change:
+        current = change.nodes([node.name])[0]
+        late = current.state is State.FAILED and current.phase == State.VERIFYING.value
+        if current.state is not State.VERIFYING and not late:
+            return current.state
+        state = State.FAILED if wrong else State.UP
+        phase, reason = (State.VERIFYING.value, "; ".join(wrong)) if wrong else (None, None)
+        change.replace([replace(current, state=state, phase=phase, reason=reason, deadline=None)])
+        severity = Severity.ERROR if wrong else Severity.INFO
+        message = f"verification failed: {reason}" if wrong else f"verified: {len(checks)} checks passed; it is up"
+        change.record("verify", message, node=node.name, severity=severity, data={"checks": list(checks)[:100]})
+        return state
+
+
+def abort(context: Context, names: Sequence[str]) -> list[str]:
+    """Stop waiting: the work is over, and the node's next boot is from disk."""
+    aborted: list[str] = []
+    for node in context.inventory.nodes(names):
+        if node.state in lifecycle.WORKING or node.intent is not Intent.DISK:
+            fail(context, node, node.state.value, f"aborted by {context.actor}", actor=context.actor)
+            aborted.append(node.name)
+    if not aborted:
+        raise NotFound("nothing is under way on these nodes")
+    return aborted
+
+
+def expire_overdue(context: Context) -> None:
+    """A working state that has passed its deadline is a failure with a reason, never silence."""
+    now = datetime.now(UTC)
+    for node in context.inventory.overdue():
+        if reason := lifecycle.overdue(node.state, node.deadline, now):
+            running = context.inventory.deployment(node)
+            where = f"; last step: {running.step}" if running and running.step else "; the agent never spoke"
+            fail(context, node, node.state.value, reason + where, actor="reconcile")
+
+
+def text_or_none(value: object) -> str | None:
+    return str(value)[:200] if isinstance(value, str) and value else None
+
+
+def number_or_none(value: object) -> int | None:
+    return max(0, min(100, int(value))) if isinstance(value, int | float) and not isinstance(value, bool) else None

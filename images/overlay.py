@@ -1,0 +1,229 @@
+"""The overlay: the files that make a generic system this node. Pure, and the same for every way of installing.
+
+Only plain files can be written, no links: units are switched on by a drop-in of multi-user.target and masked by empty
+files, which systemd treats as it treats links.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import templates
+from headnode.model import Node
+from headnode.site import Layout, Site
+from images import filesystems
+from images.bootloader import kernel_line
+from images.hostkeys import HostKey
+from images.owner import Owner
+from images.plan import md_uuid
+from images.pools import docker_pools
+from images.ports import ports
+
+CACHE = "/var/cache/fscache"
+CA_FILE = "/usr/local/share/ca-certificates/headnode.crt"
+MASKED = (
+    "apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service",
+    # sssd is started as a whole; its socket-activated halves would answer before it is configured.
+    "sssd-nss.socket", "sssd-pam.socket", "sssd-pam-priv.socket", "sssd-ssh.socket", "sssd-sudo.socket",
+    "sssd-autofs.socket", "sssd-pac.socket",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OverlayFile:
+    content: bytes
+    mode: int = 0o644
+    owner: str = "root:root"
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """What the caller keeps sealed and hands out for the time of a deployment."""
+
+    host_keys: tuple[HostKey, ...] = ()
+    # Not a secret, but it comes from the same place.
+    ca_certificate: str = ""
+
+
+Files = dict[str, OverlayFile]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything a file of the overlay may depend on."""
+
+    site: Site
+    node: Node
+    settings: Mapping[str, Any]
+    secrets: Secrets
+
+    @property
+    def layout(self) -> Layout:
+        return self.site.layouts[self.settings["layout"]]
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.site.cluster, self.node.name)
+
+    @property
+    def head(self) -> str:
+        return str(self.site.provision.head)
+
+    @property
+    def caches(self) -> bool:
+        """Whether the layout has a place for copies of what comes over NFS."""
+        return any(volume.mount == CACHE for volume in self.layout.volumes)
+
+    def text(self, template: str, /, **values: Any) -> bytes:
+        made_from = f"node {self.node.name}, profile {self.node.profile}"
+        return templates.render(
+            f"overlay/{template}.j2", made_from=made_from, site=self.site, node=self.node, settings=self.settings,
+            head=self.head, **values,
+        ).encode()  # fmt: skip
+
+    def file(self, template: str, mode: int = 0o644, /, **values: Any) -> OverlayFile:
+        return OverlayFile(self.text(template, **values), mode)
+
+
+def overlay(site: Site, node: Node, settings: Mapping[str, Any], secrets: Secrets) -> Files:
+    """Every file by its path in the installed system."""
+    about = Subject(site, node, settings, secrets)
+    makers = (identity, network, mounts, ssh, directory, clock, services, containers, archives, tuning)
+    return dict(sorted((path, file) for make in makers for path, file in make(about)))
+
+
+Made = Iterator[tuple[str, OverlayFile]]
+
+
+def identity(about: Subject) -> Made:
+    name = about.node.name
+    yield "/etc/hostname", OverlayFile(f"{name}\n".encode())
+    yield "/etc/hosts", about.file("hosts")
+    yield "/etc/resolv.conf", about.file("resolv.conf")
+    if about.secrets.ca_certificate:
+        yield CA_FILE, OverlayFile(about.secrets.ca_certificate.encode())
+        yield "/etc/systemd/system/headnode-ca.service", about.file("ca.service")
+
+
+def network(about: Subject) -> Made:
+    found = ports(about.site, about.node)
+    if about.settings.get("os") == "ubuntu":
+        yield "/etc/netplan/60-headnode.yaml", about.file("netplan.yaml", 0o600, ports=found)
+    else:
+        for port in found:
+            yield from networkd(about, port)
+    drop_in = "/etc/systemd/system/systemd-networkd-wait-online.service.d/headnode.conf"
+    yield drop_in, about.file("wait-online.conf")
+
+
+def networkd(about: Subject, port: Any) -> Made:
+    at = "/etc/systemd/network/60-headnode"
+    yield f"{at}-{port.id}.network", about.file("port.network", port=port)
+    if port.bond:
+        yield f"{at}-{port.id}.netdev", about.file("bond.netdev", port=port)
+        for index, nic in enumerate(port.nics):
+            yield f"{at}-{port.member(index)}.network", about.file("member.network", port=port, nic=nic)
+    if not port.infiniband:
+        for index, nic in enumerate(port.nics):
+            yield f"{at}-{port.member(index)}.link", about.file("port.link", port=port, nic=nic)
+
+
+def nfs_lines(about: Subject) -> list[tuple[str, str, str, str, int]]:
+    storage = about.site.storage
+    wanted = [(storage.home, "/home", ("nodev", "nosuid"))] if storage.home else []
+    wanted += [(mount.source, mount.path, mount.options) for mount in storage.mounts]  # type: ignore[misc]
+    # A server that is away must not keep a node from starting, and must not lose what was being written.
+    common = ["vers=4.2", "hard", "_netdev", "nofail", *(["fsc"] if about.caches else [])]
+    return [(str(source), path, "nfs4", ",".join([*common, *more]), 0) for source, path, more in wanted]
+
+
+def mounts(about: Subject) -> Made:
+    lines = [*filesystems.fstab(about.layout, about.owner), *nfs_lines(about)]
+    yield "/etc/fstab", about.file("fstab", lines=lines)
+    if about.caches:
+        yield "/etc/cachefilesd.conf", about.file("cachefilesd.conf", directory=CACHE)
+        yield "/etc/systemd/system/cachefilesd.service", about.file("cachefilesd.service", directory=CACHE)
+    if about.layout.raid1:
+        arrays = [(name, md_uuid(about.owner.id("array", name))) for name in about.layout.raid1]
+        yield "/etc/mdadm/mdadm.conf", about.file("mdadm.conf", arrays=arrays)
+
+
+def ssh(about: Subject) -> Made:
+    keys = about.secrets.host_keys
+    yield "/etc/ssh/sshd_config.d/headnode.conf", about.file("sshd.conf", 0o600, keys=keys)
+    for key in keys:
+        yield key.path, OverlayFile(key.private.encode(), 0o600)
+        yield f"{key.path}.pub", OverlayFile(f"{key.public} {about.node.name}\n".encode())
+    if about.site.access.admin_keys:
+        yield "/root/.ssh/authorized_keys", about.file("authorized_keys", 0o600)
+    if about.site.access.sudo_group:
+        yield "/etc/sudoers.d/headnode", about.file("sudoers", 0o440)
+
+
+def directory(about: Subject) -> Made:
+    site = about.site
+    base = site.directory.base_dn or ",".join(f"dc={label}" for label in site.domain.split("."))
+    uri = site.directory.uri or f"ldap://head.{site.domain}"
+    yield "/etc/sssd/sssd.conf", about.file("sssd.conf", 0o600, base=base, uri=uri, ca=CA_FILE)
+
+
+def clock(about: Subject) -> Made:
+    yield "/etc/chrony/chrony.conf", about.file("chrony.conf")
+
+
+def services(about: Subject) -> Made:
+    """Which units run; multi-user is the end of starting, whatever desktop an image may carry."""
+    wanted = ["systemd-networkd.service", "ssh.service", "sssd.service", "chrony.service"]
+    wanted += ["cachefilesd.service"] if about.caches else []
+    wanted += ["headnode-ca.service"] if about.secrets.ca_certificate else []
+    if "prometheus-node-exporter" in (about.settings.get("packages") or ()):
+        wanted.append("prometheus-node-exporter.service")
+        yield "/etc/default/prometheus-node-exporter", about.file("node-exporter")
+    yield "/etc/systemd/system/multi-user.target.d/headnode.conf", about.file("multi-user.conf", units=wanted)
+    yield "/etc/systemd/system/default.target", about.file("default.target")
+    for unit in MASKED:
+        yield f"/etc/systemd/system/{unit}", OverlayFile(b"")
+
+
+def containers(about: Subject) -> Made:
+    packages = about.site.packages
+    pools = docker_pools(net.cidr for net in about.site.networks.values())
+    configuration: dict[str, Any] = {
+        # The bridge takes the first address of the first pool, for the same reason as the pools.
+        "bip": f"{pools[0].network_address + 1}/24",
+        "default-address-pools": [{"base": str(pool), "size": 24} for pool in pools],
+        "log-driver": "json-file",
+        "log-opts": {"max-size": "50m", "max-file": "3"},
+        "live-restore": True,
+    }
+    if packages.docker_mirror:
+        configuration["registry-mirrors"] = [packages.docker_mirror]
+        host = urlsplit(packages.docker_mirror).netloc
+        if host and about.secrets.ca_certificate:
+            yield f"/etc/docker/certs.d/{host}/ca.crt", OverlayFile(about.secrets.ca_certificate.encode())
+    yield "/etc/docker/daemon.json", OverlayFile((json.dumps(configuration, indent=2) + "\n").encode())
+    if packages.http_proxy:
+        yield "/etc/systemd/system/docker.service.d/headnode-proxy.conf", about.file("docker-proxy.conf")
+
+
+def archives(about: Subject) -> Made:
+    packages = about.site.packages
+    yield "/etc/apt/apt.conf.d/90headnode", about.file("apt.conf")
+    if packages.mirror:
+        yield "/etc/apt/sources.list", about.file("sources.list")
+    if packages.pip_index:
+        host = urlsplit(packages.pip_index).hostname
+        yield "/etc/pip.conf", about.file("pip.conf", host=host)
+    if packages.http_proxy:
+        yield "/etc/environment", about.file("environment")
+
+
+def tuning(about: Subject) -> Made:
+    yield "/etc/sysctl.d/90-headnode.conf", about.file("sysctl.conf")
+    yield "/etc/security/limits.d/90-headnode.conf", about.file("limits.conf")
+    arguments = kernel_line(about.layout, about.owner, about.settings)
+    # update-grub adds root= itself; ours would come second and be the one that counts after a change of disks.
+    words = [word for word in arguments.split() if not word.startswith("root=") and word != "ro"]
+    yield "/etc/default/grub.d/headnode.cfg", about.file("grub-default.cfg", arguments=" ".join(words))
