@@ -27,18 +27,18 @@ pytestmark = [
 ]
 
 
-def small(tmp_path: Path, name: str) -> Image:
+def another(tmp_path: Path, name: str) -> Image:
     return build(
-        Store(tmp_path / "images"), name, cached.SMALL, signer(tmp_path), work=tmp_path / "work",
+        Store(tmp_path / "images"), name, cached.NODE, signer(tmp_path), work=tmp_path / "work",
         logs=tmp_path / "logs", epoch=cached.EPOCH, progress=lambda _: None,
     )  # fmt: skip
 
 
 def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
-    first, second = cached.small_image(), small(tmp_path, "one")
+    first, second = cached.node_image(), another(tmp_path, "one")
     if first.packages != second.packages:
         # The archive has moved on since that one was built, so it says nothing.
-        first = small(tmp_path, "two")
+        first = another(tmp_path, "two")
     assert first.packages == second.packages
     files = ("vmlinuz", "initrd", "packages.json", "image.tar.zst")
     assert {n: first.manifest["files"][n] for n in files} == {n: second.manifest["files"][n] for n in files}
@@ -46,7 +46,7 @@ def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_package_that_does_not_exist_is_named_and_nothing_is_published(tmp_path: Path) -> None:
-    recipe = replace(cached.SMALL, packages=("no-such-package-anywhere",))
+    recipe = replace(cached.NODE, packages=("no-such-package-anywhere",))
     store = Store(tmp_path / "images")
     with pytest.raises(HeadnodeError, match="no-such-package-anywhere"):
         build(
