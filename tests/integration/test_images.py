@@ -58,7 +58,7 @@ def differing(first: Image, second: Image) -> list[str]:
 
 def entries(image: Image) -> dict[str, tuple[object, ...]]:
     unpack = subprocess.Popen(["zstd", "-dcq", str(image.directory / IMAGE)], stdout=subprocess.PIPE)
-    found = {}
+    found: dict[str, tuple[object, ...]] = {}
     with unpack, tarfile.open(fileobj=unpack.stdout, mode="r|") as tar:
         for number, member in enumerate(tar):
             content = tar.extractfile(member) if member.isreg() else None
