@@ -56,9 +56,9 @@ LOADERS = {
 # Left behind by the machine that builds, or different in every build.
 LEFTOVERS = (
     "etc/hostname", "etc/resolv.conf", "etc/ssh/ssh_host_*", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed",
-    "var/log/*", "var/cache/apt/*", "var/cache/debconf/*-old", "var/cache/man/*", "var/lib/apt/lists/*", "tmp/*",
-    "run/*",
-    "var/cache/ldconfig/*", "var/lib/dpkg/*-old", "etc/*-", "etc/apt/sources.list", "etc/apt/sources.list.d/*",
+    "var/log/*", "var/cache/apt/*", "var/cache/debconf/*-old", "var/cache/man/*", "var/lib/apt/lists/*",
+    "tmp/*", "var/tmp/*", "run/*", "var/cache/ldconfig/*", "var/lib/dpkg/*-old", "etc/*-", "etc/apt/sources.list",
+    "etc/apt/sources.list.d/*",
     "etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
 )  # fmt: skip
 MDADM_CONF = "HOMEHOST <system>\nMAILADDR root\n"

@@ -12,6 +12,7 @@ from headnode.errors import HeadnodeError
 
 BLOCK = 1 << 20
 STATUS = "var/lib/dpkg/status"
+LASTING = ("etc/", "var/log/", "var/cache/", "var/lib/")
 KERNEL = re.compile(r"boot/vmlinuz-(?P<version>[^/]+)")
 INITRD = re.compile(r"boot/initrd\.img-(?P<version>[^/]+)")
 
@@ -83,9 +84,11 @@ def entries(
     unwanted = matcher(drop)
     for member in old:
         name = plain(member.name)
-        # Directories stay: a daemon's place for its logs is no leftover, only what is in it.
-        if name in replace or (unwanted(name) and not member.isdir()):
+        # A daemon's place for its logs is no leftover, only what is in it; directories in /tmp and the like are.
+        if name in replace or (unwanted(name) and not (member.isdir() and name.startswith(LASTING))):
             continue
+        # A file system lists attributes in any order.
+        member.pax_headers = dict(sorted(member.pax_headers.items()))
         seen.entries += 1
         seen.unpacked += member.size
         content: IO[bytes] | None = old.extractfile(member) if member.isreg() else None

@@ -18,6 +18,8 @@ ENVIRONMENT = {
 }
 PIPE = subprocess.PIPE
 Process = subprocess.Popen[bytes]
+# As much as an unprivileged pipe may hold: an image passes two of them, and fewer, larger pieces cost less.
+PIPE_SIZE = 1 << 20
 NOT_FOUND = 127
 LONGEST = 64 << 10
 
@@ -51,7 +53,9 @@ def ask(argv: Sequence[str], *, timeout: float = 60) -> str:
 def start(argv: Sequence[str], *, stdin: "IO[bytes] | int | None" = None, stdout: "IO[bytes] | int | None" = None,
           stderr: "IO[bytes] | int | None" = None) -> Process:  # fmt: skip
     try:
-        return subprocess.Popen(list(argv), stdin=stdin, stdout=stdout, stderr=stderr, env=ENVIRONMENT)
+        return subprocess.Popen(
+            list(argv), stdin=stdin, stdout=stdout, stderr=stderr, env=ENVIRONMENT, pipesize=PIPE_SIZE
+        )
     except OSError as error:
         raise StepFailed(f"{argv[0]} could not be started: {error.strerror}") from error
 

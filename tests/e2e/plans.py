@@ -62,7 +62,7 @@ def plan(facts: dict[str, Any], image: Image, node: str = "n1") -> dict[str, Any
         chroot("start our service", "systemctl", "enable", "hello.service"),
         chroot("install GRUB for BIOS", "grub-install", "--target=i386-pc", device),
         chroot("install GRUB for UEFI", "grub-install", "--target=x86_64-efi", "--efi-directory=/boot/efi",
-               "--bootloader-id=debian", "--no-nvram", "--removable"),
+               "--bootloader-id=debian", "--no-nvram", "--force-extra-removable", "--uefi-secure-boot"),
     ]  # fmt: skip
     keys = ("name", "device", "serial", "wwn", "size")
     return {

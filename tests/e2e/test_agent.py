@@ -82,7 +82,7 @@ def started(lab: Lab, tmp_path: Path, head: FakeHead, firmware: Firmware) -> Ite
 def test_from_an_empty_disk_to_a_system_that_boots_from_it(
     running_lab: Lab, tmp_path: Path, firmware: Firmware
 ) -> None:
-    image = cached.small_image()
+    image = cached.node_image()
     head = FakeHead(scripts=scripts(), files=ramdisk(tmp_path / "ramdisk"), plan=lambda facts: plans.plan(facts, image))
     head.files[image.url] = image.directory / IMAGE
     head.overlay = plans.overlay("n1", image)
@@ -136,7 +136,7 @@ def test_another_disk_than_the_planned_one_is_not_written_and_a_shell_is_left(ru
 
 @pytest.mark.slow
 def test_a_damaged_image_fails_with_its_reason_and_leaves_a_shell(running_lab: Lab, tmp_path: Path) -> None:
-    image = cached.small_image()
+    image = cached.node_image()
     content = bytearray((image.directory / IMAGE).read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / IMAGE).write_bytes(content)

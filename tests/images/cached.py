@@ -5,7 +5,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import images
@@ -19,35 +18,19 @@ CACHE = Path(os.environ.get("HEADNODE_TEST_CACHE", "/var/cache/headnode-test"))
 EPOCH = 1_700_000_000
 SOURCES = Path(images.__file__).parent
 BUILDERS = ("bootstrap.py", "build.py", "cpio.py", "recipes.py", "sources.py", "tarball.py", "ramdisk/build.py")
-# Just enough to boot from a disk with either firmware.
-SMALL = Recipe(
+# A small node as it is deployed: it boots with either firmware, reports, and can be logged in to.
+NODE = Recipe(
     os="debian",
     suite="bookworm",
     architecture="amd64",
     packages=in_order(
         ("systemd-sysv", "udev", "kmod", "initramfs-tools", "zstd", "e2fsprogs", "grub2-common", "grub-pc-bin",
-         "grub-efi-amd64-bin", "iproute2")
+         "grub-efi-amd64-bin", "iproute2", "dbus", "python3", "openssh-server", "dosfstools", "xfsprogs",
+         "grub-efi-amd64-signed", "shim-signed", "efibootmgr", "util-linux")
     ),
     kernel="linux-image-cloud-amd64",
     without=("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*"),
 )  # fmt: skip
-# A node as it is deployed: it also reports, and can be logged in to.
-NODE = replace(
-    SMALL,
-    packages=in_order(
-        (*SMALL.packages, "dbus", "python3", "openssh-server", "dosfstools", "xfsprogs", "grub-efi-amd64-signed",
-         "shim-signed", "efibootmgr", "util-linux")
-    ),
-)  # fmt: skip
-# What a build needs at the least; it cannot boot, and is quick.
-TINY = Recipe(
-    os="debian",
-    suite="bookworm",
-    architecture="amd64",
-    packages=(),
-    kernel="linux-image-cloud-amd64",
-    without=SMALL.without,
-)
 
 
 def cached(kind: str, recipe: Recipe, build: Callable[[Path, Path], object]) -> Path:
@@ -80,21 +63,13 @@ def ramdisk_base() -> Path:
     return cached("ramdisk", recipe, build)
 
 
-def small_image() -> Image:
-    return image("small", SMALL)
-
-
 def node_image() -> Image:
-    return image("node", NODE)
-
-
-def image(name: str, recipe: Recipe) -> Image:
     from images.build import build as build_image
 
     def build(place: Path, log: Path) -> None:
         build_image(
-            Store(place / "images"), name, recipe, signer(place / "key"), work=place / "work", logs=place / "logs",
+            Store(place / "images"), "node", NODE, signer(place / "key"), work=place / "work", logs=place / "logs",
             epoch=EPOCH, progress=lambda _: None,
         )  # fmt: skip
 
-    return Store(cached("image", recipe, build) / "images").find(name)
+    return Store(cached("image", NODE, build) / "images").find("node")

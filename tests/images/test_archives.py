@@ -205,3 +205,17 @@ def test_a_daemons_log_directory_stays() -> None:
     target.seek(0)
     with tarfile.open(fileobj=target) as tar:
         assert [(member.name, member.uid) for member in tar] == [("./var/log/chrony", 103)]
+
+
+def test_the_order_of_attributes_makes_no_difference() -> None:
+    outputs = []
+    for order in (("a", "b"), ("b", "a")):
+        stream, target = io.BytesIO(), io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            member = tarfile.TarInfo("./file")
+            member.pax_headers = {f"SCHILY.xattr.user.{name}": "\udcff" for name in order}
+            tar.addfile(member)
+        stream.seek(0)
+        tarball.copy(stream, target, drop=(), replace={}, mtime=0)
+        outputs.append(target.getvalue())
+    assert outputs[0] == outputs[1]

@@ -1,8 +1,10 @@
 """Real builds with mmdebstrap: the same bytes twice, and nothing left behind by one that fails or is killed."""
 
+import hashlib
 import os
 import signal
 import subprocess
+import tarfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +17,7 @@ from headnode.workflows import images as workflow
 from headnode.workflows.context import Context
 from images.build import build
 from images.signing import signer
-from images.store import Image, Store
+from images.store import IMAGE, Image, Store
 from tests.images import cached
 from tests.support import HEADNODE, headnode
 
@@ -27,26 +29,47 @@ pytestmark = [
 ]
 
 
-def small(tmp_path: Path, name: str) -> Image:
+def another(tmp_path: Path, name: str) -> Image:
     return build(
-        Store(tmp_path / "images"), name, cached.SMALL, signer(tmp_path), work=tmp_path / "work",
+        Store(tmp_path / "images"), name, cached.NODE, signer(tmp_path), work=tmp_path / "work",
         logs=tmp_path / "logs", epoch=cached.EPOCH, progress=lambda _: None,
     )  # fmt: skip
 
 
 def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
-    first, second = cached.small_image(), small(tmp_path, "one")
+    first, second = cached.node_image(), another(tmp_path, "one")
     if first.packages != second.packages:
         # The archive has moved on since that one was built, so it says nothing.
-        first = small(tmp_path, "two")
+        first = another(tmp_path, "two")
     assert first.packages == second.packages
+    assert differing(first, second) == []
     files = ("vmlinuz", "initrd", "packages.json", "image.tar.zst")
     assert {n: first.manifest["files"][n] for n in files} == {n: second.manifest["files"][n] for n in files}
     assert list((tmp_path / "work").iterdir()) == []
 
 
+def differing(first: Image, second: Image) -> list[str]:
+    """Entries that are not the same in both, so that a failure names its cause."""
+    before, after = entries(first), entries(second)
+    return [
+        f"{n}: {before.get(n)} / {after.get(n)}" for n in sorted({*before, *after}) if before.get(n) != after.get(n)
+    ]
+
+
+def entries(image: Image) -> dict[str, tuple[object, ...]]:
+    unpack = subprocess.Popen(["zstd", "-dcq", str(image.directory / IMAGE)], stdout=subprocess.PIPE)
+    found: dict[str, tuple[object, ...]] = {}
+    with unpack, tarfile.open(fileobj=unpack.stdout, mode="r|") as tar:
+        for number, member in enumerate(tar):
+            content = tar.extractfile(member) if member.isreg() else None
+            digest = hashlib.sha256(content.read()).hexdigest() if content else member.linkname
+            owner = (member.mode, member.uid, member.gid, member.mtime)
+            found[member.name] = (number, *owner, member.size, digest, list(member.pax_headers.items()))
+    return found
+
+
 def test_a_package_that_does_not_exist_is_named_and_nothing_is_published(tmp_path: Path) -> None:
-    recipe = replace(cached.SMALL, packages=("no-such-package-anywhere",))
+    recipe = replace(cached.NODE, packages=("no-such-package-anywhere",))
     store = Store(tmp_path / "images")
     with pytest.raises(HeadnodeError, match="no-such-package-anywhere"):
         build(
