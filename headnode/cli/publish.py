@@ -61,17 +61,19 @@ def publish_and_tell(at: "Context", *, full: bool = False) -> None:
 
 
 @click.command()
-@click.argument("target", type=NodeSetType(), metavar="NODE|FILE")
+@click.argument("target", type=NodeSetType(), metavar="NODESET|FILE")
 @click.pass_context
 def render(ctx: click.Context, target: str) -> None:
-    """Print a file, or all files of a node, as they would be published.
+    """Print a file, or all files of nodes, as they would be published.
 
     \b
     Examples:
       headnode render gpu01
+      headnode render gpu[01-02]
       headnode render dnsmasq/provision.conf
     """
     from headnode.workflows import publishing
+    from headnode.workflows.nodes import select
 
     at = context(ctx)
     if "/" in target:
@@ -80,12 +82,10 @@ def render(ctx: click.Context, target: str) -> None:
             raise NotFound(f"no file {shown(target)} is published", hint="'headnode render NODE' lists a node's files")
         click.echo(file.content.decode(errors="replace"), nl=False)
         return
-    node = at.inventory.node(target)
-    if node is None:
-        raise NotFound(f"{shown(target)} is not enrolled", hint="'headnode nodes' lists what is enrolled")
-    for path, file in sorted(publishing.render_node(at, node).items()):
-        click.echo(f"==> {path} <==")
-        click.echo(file.content.decode(errors="replace"))
+    for node in select(at, target):
+        for path, file in sorted(publishing.render_node(at, node).items()):
+            click.echo(f"==> {path} <==")
+            click.echo(file.content.decode(errors="replace"))
 
 
 @click.command()

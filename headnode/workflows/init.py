@@ -1,14 +1,13 @@
 """Init: look at this machine and write a first site.yaml, with reasons. Nothing that exists is overwritten."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
-from pathlib import Path
 
 import templates
 from headnode import authority, fields, site, sitefile, vault
 from headnode.errors import HeadnodeError, InvalidField, InvalidInput
+from headnode.files import write_new
 from headnode.inventory import Inventory
 from headnode.machine import Interface
 from headnode.paths import Paths
@@ -157,22 +156,10 @@ def create(paths: Paths, given: Proposal) -> None:
         vault.create_key(paths.secret_key)
         authority.create(paths.ca, given.cluster)
         Inventory.open(parsed.database.url, paths.database).close()
-        write_new(paths.site_file, text)
+        # It may come to hold the password of a database.
+        write_new(paths.site_file, text.encode(), 0o640)
     except OSError as error:
         raise HeadnodeError(
             f"{error.filename or paths.root} cannot be written: {error.strerror}",
             hint="run as root, or use --root",
         ) from error
-
-
-def write_new(path: Path, text: str) -> None:
-    """The file appears whole, or not at all when somebody else was quicker."""
-    draft = path.with_suffix(".draft")
-    with draft.open("w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    try:
-        os.link(draft, path)
-    finally:
-        draft.unlink()

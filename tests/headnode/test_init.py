@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from headnode import authority, machine, sitefile, vault
+from headnode import authority, files, machine, sitefile, vault
 from headnode.errors import HeadnodeError, InvalidField, InvalidInput
 from headnode.inventory import Inventory
 from headnode.machine import Interface
@@ -101,7 +101,7 @@ def test_a_site_that_appears_meanwhile_is_not_overwritten(empty: Path) -> None:
     empty.mkdir()
     path.write_text("mine")
     with pytest.raises(FileExistsError):
-        init.write_new(path, "theirs")
+        files.write_new(path, b"theirs", 0o640)
     assert path.read_text() == "mine"
     assert [found.name for found in empty.iterdir()] == ["site.yaml"]
 
@@ -110,6 +110,8 @@ def test_secrets_are_for_root_only(root: Path) -> None:
     paths = Paths(root)
     assert paths.secret_key.stat().st_mode & 0o777 == 0o600
     assert (paths.ca / "ca.key").stat().st_mode & 0o777 == 0o600
+    for file in (paths.site_file, paths.database):
+        assert file.stat().st_mode & 0o777 == 0o640
     assert not list(root.rglob("*.draft"))
 
 
@@ -120,7 +122,7 @@ def test_the_authority_may_sign_and_is_named_after_the_cluster(root: Path) -> No
 
 
 STEPS = [
-    (vault, "create_key"), (os, "fsync"), (os, "link"), (authority, "create"), (authority, "write"),
+    (vault, "create_key"), (os, "fsync"), (os, "link"), (authority, "create"), (authority, "write_whole"),
     (Inventory, "open"), (init, "write_new"),
 ]  # fmt: skip
 
