@@ -14,6 +14,8 @@ from headnode.paths import Paths
 
 PROVISION = IPv4Network("10.20.0.0/16")
 MANAGEMENT = IPv4Network("10.21.0.0/16")
+# The answer of somebody who has no management network, as against one who has not said.
+NONE = "-"
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def warnings(given: Proposal, found: Sequence[Interface]) -> list[str]:
     known = {interface.name: interface for interface in found}
     said: list[str] = []
     for name in (given.provision_interface, given.management_interface):
-        if name and name not in known:
+        if name and name != NONE and name not in known:
             said.append(
                 f"the interface {name} does not exist yet; 'headnode check' and 'headnode up' will insist on it"
             )
@@ -90,22 +92,23 @@ def warnings(given: Proposal, found: Sequence[Interface]) -> list[str]:
 
 
 def refuse_unsafe(given: Proposal, found: Sequence[Interface]) -> None:
+    if not given.provision_interface:
+        raise InvalidInput(
+            "no interface is free for the provision network; name one with --provision-interface",
+            hint="'ip link' lists them; the one with the default route is never used",
+        )
+    safe_interface(given.provision_interface, found, field="provision-interface")
+    if given.management_interface:
+        safe_interface(given.management_interface, found, field="management-interface")
+
+
+def safe_interface(name: str, found: Sequence[Interface], *, field: str) -> str:
     """DHCP on the interface to the rest of the world is how a head node takes an office down."""
-    for field, name in (
-        ("provision-interface", given.provision_interface),
-        ("management-interface", given.management_interface),
-    ):
-        if not name:
-            if field == "provision-interface":
-                raise InvalidInput(
-                    "no interface is free for the provision network; name one with --provision-interface",
-                    hint="'ip link' lists them; the one with the default route is never used",
-                )
-            continue
-        fields.interface_name(name, field=field)
-        if any(i.name == name and i.default_route for i in found):
-            expected = "it carries the default route, so DHCP there would reach machines that are not yours"
-            raise InvalidField(field, name, f"{expected}; use another interface or a VLAN on it")
+    fields.interface_name(name, field=field)
+    if any(i.name == name and i.default_route for i in found):
+        expected = "it carries the default route, so DHCP there would reach machines that are not yours"
+        raise InvalidField(field, name, f"{expected}; use another interface or a VLAN on it")
+    return name
 
 
 def split(net: IPv4Network) -> Split:

@@ -213,11 +213,32 @@ def test_a_person_is_asked_and_proposals_are_the_defaults(empty: Path) -> None:
 
 
 def test_a_person_cannot_choose_the_way_out_either(empty: Path) -> None:
-    done = headnode(empty, "init", typed=b"lab\nlab.test\neth0\n\n\n\ny\n")
-    assert done.code == 2
-    assert "carries the default route" in done.err
+    done = headnode(empty, "init", typed=b"lab\nlab.test\neth0\neth1\n\n\n\ny\n")
+    assert done.code == 0
+    assert "carries the default route, so DHCP there" in done.err
+    assert sitefile.load(Paths(empty).site_file).provision.interface == "eth1"
+
+
+def test_a_person_may_say_no_or_go_away(empty: Path) -> None:
     assert headnode(empty, "init", typed=b"lab\nlab.test\n\n\n\n\nn\n").code == 130
+    assert headnode(empty, "init", typed=b"lab\n").code == 130
     assert not empty.exists()
+
+
+def test_a_wrong_answer_is_asked_for_again(empty: Path) -> None:
+    typed = ["My Lab", "lab", "lab", "lab.test", "eth 1", "eth1", "10.30.0.1/16", "10.30.0.0/16", "-", "y"]
+    done = headnode(empty, "init", typed="\n".join([*typed, ""]).encode())
+    assert done.code == 0, done.err
+    assert "use 10.30.0.0/16" in done.err
+    site = sitefile.load(Paths(empty).site_file)
+    assert (site.cluster, site.provision.interface, str(site.provision.cidr)) == ("lab", "eth1", "10.30.0.0/16")
+    assert site.management is None
+
+
+def test_a_script_can_do_without_a_management_network(empty: Path) -> None:
+    done = headnode(empty, *FLAGS, "--management-interface", "-")
+    assert done.code == 0
+    assert sitefile.load(Paths(empty).site_file).management is None
 
 
 def test_a_script_has_to_say_yes(empty: Path) -> None:
