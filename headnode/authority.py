@@ -1,9 +1,10 @@
 """Headnode's own certificate authority: it signs the certificates of the directory and the web pages."""
 
 import datetime
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from headnode.files import write_whole
 
 if TYPE_CHECKING:
     from cryptography.x509 import KeyUsage
@@ -40,8 +41,8 @@ def create(directory: Path, cluster: str) -> None:
         .sign(key, hashes.SHA256())
     )
     encoding, no_password = serialization.Encoding.PEM, serialization.NoEncryption()
-    write(key_file, key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, no_password), 0o600)
-    write(certificate_file, certificate.public_bytes(encoding), 0o644)
+    write_whole(key_file, key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, no_password), 0o600)
+    write_whole(certificate_file, certificate.public_bytes(encoding), 0o644)
 
 
 def usage() -> "KeyUsage":
@@ -58,14 +59,3 @@ def usage() -> "KeyUsage":
         encipher_only=False,
         decipher_only=False,
     )
-
-
-def write(path: Path, content: bytes, mode: int) -> None:
-    draft = path.with_suffix(".draft")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(descriptor)
-    draft.replace(path)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from headnode.errors import HeadnodeError, PublishFailed
+from headnode.files import write_whole
 from headnode.model import File, Files
 
 # Above this many files one sync of the file system is cheaper than a sync of each file.
@@ -170,12 +171,8 @@ def stage(place: Workplace, files: Files) -> None:
 def begin(place: Workplace, write: Collection[str], remove: Collection[str]) -> None:
     """From here on the transaction will happen, whoever finishes it."""
     place.transaction.mkdir(parents=True, exist_ok=True)
-    draft = place.journal.with_suffix(".draft")
-    with draft.open("w") as stream:
-        json.dump({"write": sorted(write), "remove": sorted(remove)}, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(place.journal)
+    promise = {"write": sorted(write), "remove": sorted(remove)}
+    write_whole(place.journal, json.dumps(promise).encode(), 0o600)
 
 
 def swap(place: Workplace, write: Collection[str], remove: Collection[str]) -> None:

@@ -164,7 +164,10 @@ PublicKey = Annotated[
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+    # Built when first used: most of these are only ever used as a part of Site.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True, defer_build=True
+    )
 
 
 class Network(Strict):

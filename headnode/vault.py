@@ -2,13 +2,13 @@
 
 import ctypes
 import functools
-import os
 import resource
 from contextlib import suppress
 from pathlib import Path
 from typing import NewType
 
 from headnode.errors import HeadnodeError, InvalidInput, shown
+from headnode.files import write_new
 
 Sealed = NewType("Sealed", str)
 
@@ -20,17 +20,8 @@ def create_key(path: Path) -> None:
     if path.exists():
         load(path)
         return
-    draft = path.with_suffix(".draft")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(Fernet.generate_key())
-        file.flush()
-        os.fsync(file.fileno())
-    # A link appears whole and takes nobody's place, whatever happens between the two lines.
     with suppress(FileExistsError):
-        os.link(draft, path)
-    draft.unlink()
+        write_new(path, Fernet.generate_key(), 0o600)
 
 
 def read_key(path: Path) -> bytes:

@@ -41,7 +41,7 @@ COMMANDS = {
     "publish": ("headnode.cli.publish:publish", "Make the configuration of every changed node live."),
     "render": (
         "headnode.cli.publish:render",
-        "Print a file, or all files of a node, as they would be published.",
+        "Print a file, or all files of nodes, as they would be published.",
     ),
     "diff": ("headnode.cli.publish:diff", "Show what a publish would change."),
     "image": ("headnode.cli.images:image", "Build images and the ramdisk, and look after them."),

@@ -18,7 +18,7 @@ from headnode.cli.common import (
     to_yaml,
     yes_option,
 )
-from headnode.errors import NotFound, counted, shown
+from headnode.errors import counted
 
 
 @click.command()
@@ -46,10 +46,10 @@ def nodes(ctx: click.Context, nodeset: str | None, output: str) -> None:
 
 
 @click.command()
-@click.argument("node", type=NodeSetType())
+@click.argument("nodeset", type=NodeSetType())
 @output_option()
 @click.pass_context
-def show(ctx: click.Context, node: str, output: str) -> None:
+def show(ctx: click.Context, nodeset: str, output: str) -> None:
     """Show everything about a node, and where each value comes from.
 
     A value comes from the node itself, one of its groups, its profile, a parent profile, the site's defaults
@@ -65,7 +65,7 @@ def show(ctx: click.Context, node: str, output: str) -> None:
     from headnode.workflows import nodes as workflow
 
     at = context(ctx)
-    found = [workflow.description(at.site, item) for item in workflow.select(at, node)]
+    found = [workflow.description(at.site, item) for item in workflow.select(at, nodeset)]
     if output == "json":
         click.echo(json.dumps(found if len(found) != 1 else found[0], indent=2))
     elif output == "yaml":
@@ -171,21 +171,23 @@ def retire(ctx: click.Context, nodeset: str, dry_run: bool, yes: bool) -> None:
 
 
 @click.command()
-@click.argument("node", required=False, type=NodeSetType())
+@click.argument("nodeset", required=False, type=NodeSetType())
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, newest last.")
 @output_option()
 @click.pass_context
-def events(ctx: click.Context, node: str | None, limit: int, output: str) -> None:
+def events(ctx: click.Context, nodeset: str | None, limit: int, output: str) -> None:
     """Show what happened.
 
     \b
     Examples:
       headnode events
+      headnode events gpu[01-16]
       headnode events gpu07 --limit 200 -o json
     """
+    from headnode.workflows import nodes as workflow
+
     at = context(ctx)
-    if node is not None and at.inventory.node(node) is None:
-        raise NotFound(f"{shown(node)} is not enrolled", hint="'headnode nodes' lists what is enrolled")
+    names = None if nodeset is None else [node.name for node in workflow.select(at, nodeset, retired=True)]
     found = [
         {
             "at": event.at.isoformat(timespec="seconds") if event.at else None,
@@ -197,6 +199,9 @@ def events(ctx: click.Context, node: str | None, limit: int, output: str) -> Non
             "cause": event.cause,
             "data": dict(event.data),
         }
-        for event in at.inventory.events(node, limit=limit)
+        for event in at.inventory.events(names, limit=limit)
     ]
+    if output == "name":
+        # Each node that something happened to, once; what concerns all of them has no name.
+        found = [{"name": name} for name in dict.fromkeys(item["name"] for item in found) if name]
     emit(found, output, ["at", "name", "kind", "message", "actor"], ["severity", "cause"])

@@ -61,19 +61,21 @@ def publish_and_tell(at: "Context", *, full: bool = False) -> None:
 
 
 @click.command()
-@click.argument("target", type=NodeSetType(), metavar="NODE|FILE")
+@click.argument("target", type=NodeSetType(), metavar="NODESET|FILE")
 @click.option("--overlay", is_flag=True, help="The files written into the node's own system instead, less its secrets.")
 @click.pass_context
 def render(ctx: click.Context, target: str, overlay: bool) -> None:
-    """Print a file, or all files of a node, as they would be published.
+    """Print a file, or all files of nodes, as they would be published.
 
     \b
     Examples:
       headnode render gpu01
+      headnode render gpu[01-02]
       headnode render gpu01 --overlay
       headnode render dnsmasq/provision.conf
     """
     from headnode.workflows import publishing
+    from headnode.workflows.nodes import select
 
     at = context(ctx)
     if "/" in target:
@@ -82,17 +84,15 @@ def render(ctx: click.Context, target: str, overlay: bool) -> None:
             raise NotFound(f"no file {shown(target)} is published", hint="'headnode render NODE' lists a node's files")
         click.echo(file.content.decode(errors="replace"), nl=False)
         return
-    node = at.inventory.node(target)
-    if node is None:
-        raise NotFound(f"{shown(target)} is not enrolled", hint="'headnode nodes' lists what is enrolled")
-    if overlay:
-        for path, made in publishing.render_overlay(at, node).items():
-            click.echo(f"==> {path} <== {made.mode:04o} {made.owner}")
-            click.echo(made.content.decode(errors="replace"))
-        return
-    for path, file in sorted(publishing.render_node(at, node).items()):
-        click.echo(f"==> {path} <==")
-        click.echo(file.content.decode(errors="replace"))
+    for node in select(at, target):
+        if overlay:
+            for path, made in publishing.render_overlay(at, node).items():
+                click.echo(f"==> {path} <== {made.mode:04o} {made.owner}")
+                click.echo(made.content.decode(errors="replace"))
+            continue
+        for path, file in sorted(publishing.render_node(at, node).items()):
+            click.echo(f"==> {path} <==")
+            click.echo(file.content.decode(errors="replace"))
 
 
 @click.command()

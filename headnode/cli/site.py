@@ -2,13 +2,14 @@
 
 import json
 import sys
+from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import click
 
 from headnode.cli.common import confirm, context, note, root_of, warn, yes_option
-from headnode.errors import HeadnodeError, InvalidField, counted
+from headnode.errors import HeadnodeError, InvalidField, counted, shown
 
 
 @click.command()
@@ -16,7 +17,7 @@ from headnode.errors import HeadnodeError, InvalidField, counted
 @click.option("--domain", help="DNS domain of the cluster, such as demo.lan.")
 @click.option("--provision-interface", default="", help="Interface that nodes boot from; never the one to the outside.")
 @click.option("--provision", default="10.20.0.0/16", show_default=True, help="Network that nodes boot on.")
-@click.option("--management-interface", default="", help="Interface that leads to the BMCs.")
+@click.option("--management-interface", default="", help="Interface that leads to the BMCs; - for none.")
 @click.option("--management", default="10.21.0.0/16", show_default=True, help="Network that the BMCs are on.")
 @click.option("--dns", multiple=True, help="Name server to forward to; repeat for more.")
 @yes_option
@@ -47,7 +48,7 @@ def init(ctx: click.Context, /, yes: bool, **flags: Any) -> None:
     for reason in given.reasons:
         note(reason)
     if not yes and sys.stdin.isatty():
-        given = workflow.propose(ask(given), found)
+        given = ask(given, found)
     given = checked(given)
     workflow.refuse_unsafe(given, found)
     text = workflow.site_text(given)
@@ -85,7 +86,10 @@ def network(field: str, text: str) -> IPv4Network:
 
 def checked(given: Any) -> Any:
     """Cluster and domain have no sensible default, and are checked before anything is written."""
+    from dataclasses import replace
+
     from headnode import fields
+    from headnode.workflows.init import NONE
 
     if not given.cluster:
         raise InvalidField("cluster", "", "give the cluster a name with --cluster, such as demo")
@@ -93,29 +97,47 @@ def checked(given: Any) -> Any:
         raise InvalidField("domain", "", "give the cluster's DNS domain with --domain, such as demo.lan")
     fields.host_name(given.cluster, field="cluster")
     fields.domain_name(given.domain)
-    return given
+    return replace(given, management_interface="") if given.management_interface == NONE else given
 
 
-def ask(given: Any) -> Any:
-    """The same questions as the flags, with the proposals as defaults."""
+def ask(given: Any, found: Any) -> Any:
+    """The same questions as the flags, with the proposals as defaults; a wrong answer is asked for again."""
     from dataclasses import replace
 
-    return replace(
+    from headnode import fields
+    from headnode.workflows.init import NONE, safe_interface, warnings
+
+    def interface(text: str) -> str:
+        return NONE if text == NONE else safe_interface(text, found, field="interface")
+
+    given = replace(
         given,
-        cluster=click.prompt("Name of the cluster", default=given.cluster or "cluster", err=True),
-        domain=click.prompt("DNS domain", default=given.domain or "cluster.lan", err=True),
-        provision_interface=click.prompt("Interface that nodes boot from", default=given.provision_interface, err=True),
-        provision=network(
-            "provision", click.prompt("Network that nodes boot on", default=str(given.provision), err=True)
+        cluster=asked("Name of the cluster", given.cluster or "cluster", fields.host_name),
+        domain=asked("DNS domain", given.domain or "cluster.lan", fields.domain_name),
+        provision_interface=asked(
+            "Interface that nodes boot from",
+            given.provision_interface or None,
+            lambda text: safe_interface(text, found, field="interface"),
         ),
-        management_interface=click.prompt(
-            "Interface that leads to the BMCs (empty for none)", default=given.management_interface, err=True
-        ),
-        management=network(
-            "management",
-            click.prompt("Network that the BMCs are on", default=str(given.management), err=True),
+        provision=asked("Network that nodes boot on", str(given.provision), lambda text: network("provision", text)),
+        management_interface=asked(
+            f"Interface that leads to the BMCs ({NONE} for none)", given.management_interface or NONE, interface
         ),
     )
+    if given.management_interface != NONE:
+        question = "Network that the BMCs are on"
+        given = replace(given, management=asked(question, str(given.management), lambda t: network("management", t)))
+    return replace(given, warnings=tuple(warnings(given, found)))
+
+
+def asked(question: str, default: str | None, check: Callable[[str], Any]) -> Any:
+    def judged(text: str) -> Any:
+        try:
+            return check(text)
+        except InvalidField as error:
+            raise click.UsageError(f"{shown(text)}: {error.expected}") from None
+
+    return click.prompt(question, default=default, value_proc=judged, err=True)
 
 
 @click.group()

@@ -1,7 +1,7 @@
 """Opening the database: SQLite by default, PostgreSQL by URL, both at the newest schema."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ def postgresql_engine(url: URL) -> Engine:
 
 
 def sqlite_engine(url: URL) -> Engine:
+    keep_private(url)
     engine = create_engine(url, connect_args={"timeout": 60})
 
     @event.listens_for(engine, "connect")
@@ -84,6 +85,13 @@ def sqlite_engine(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     return engine
+
+
+def keep_private(url: URL) -> None:
+    """Sealed or not, secrets are nobody else's; SQLite's files beside the database take on its mode."""
+    if url.database and url.database != ":memory:":
+        with suppress(OSError):  # opening it tells better what is wrong
+            Path(url.database).touch(0o640, exist_ok=False)
 
 
 def current_version(engine: Engine) -> str | None:

@@ -117,11 +117,11 @@ class Inventory:
                 found.setdefault(group, []).append(name)
         return found
 
-    def events(self, node: str | None = None, *, limit: int = 100, after: int = 0) -> list[Event]:
-        """The newest `limit` events, oldest first; of one node, or of everything."""
+    def events(self, node: str | Collection[str] | None = None, *, limit: int = 100, after: int = 0) -> list[Event]:
+        """The newest `limit` events, oldest first; of one node, of several, or of everything."""
         query = select(events).where(events.c.id > after).order_by(events.c.id.desc()).limit(limit)
         if node is not None:
-            query = query.where(events.c.node == node)
+            query = query.where(events.c.node.in_([node] if isinstance(node, str) else node))
         with self._reading() as connection:
             return [event_from_row(row) for row in reversed(connection.execute(query).all())]
 

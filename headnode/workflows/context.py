@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-import templates
 from headnode import __version__, sitefile
 from headnode.errors import HeadnodeError
 from headnode.inventory import Inventory
@@ -53,6 +52,8 @@ class Context:
     @property
     def site_digest(self) -> str:
         """Changes whenever anything but a node could change what is rendered."""
+        import templates  # here, because most commands render nothing
+
         digest = hashlib.sha256(__version__.encode() + b"\0" + str(self.paths.site_file).encode() + b"\0")
         # The very text that was parsed: the file may have been edited since.
         digest.update(self.site_text + b"\0")

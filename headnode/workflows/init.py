@@ -1,20 +1,21 @@
 """Init: look at this machine and write a first site.yaml, with reasons. Nothing that exists is overwritten."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
-from pathlib import Path
 
 import templates
 from headnode import authority, fields, site, sitefile, vault
 from headnode.errors import HeadnodeError, InvalidField, InvalidInput
+from headnode.files import write_new
 from headnode.inventory import Inventory
 from headnode.machine import Interface
 from headnode.paths import Paths
 
 PROVISION = IPv4Network("10.20.0.0/16")
 MANAGEMENT = IPv4Network("10.21.0.0/16")
+# The answer of somebody who has no management network, as against one who has not said.
+NONE = "-"
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def warnings(given: Proposal, found: Sequence[Interface]) -> list[str]:
     known = {interface.name: interface for interface in found}
     said: list[str] = []
     for name in (given.provision_interface, given.management_interface):
-        if name and name not in known:
+        if name and name != NONE and name not in known:
             said.append(
                 f"the interface {name} does not exist yet; 'headnode check' and 'headnode up' will insist on it"
             )
@@ -91,22 +92,23 @@ def warnings(given: Proposal, found: Sequence[Interface]) -> list[str]:
 
 
 def refuse_unsafe(given: Proposal, found: Sequence[Interface]) -> None:
+    if not given.provision_interface:
+        raise InvalidInput(
+            "no interface is free for the provision network; name one with --provision-interface",
+            hint="'ip link' lists them; the one with the default route is never used",
+        )
+    safe_interface(given.provision_interface, found, field="provision-interface")
+    if given.management_interface:
+        safe_interface(given.management_interface, found, field="management-interface")
+
+
+def safe_interface(name: str, found: Sequence[Interface], *, field: str) -> str:
     """DHCP on the interface to the rest of the world is how a head node takes an office down."""
-    for field, name in (
-        ("provision-interface", given.provision_interface),
-        ("management-interface", given.management_interface),
-    ):
-        if not name:
-            if field == "provision-interface":
-                raise InvalidInput(
-                    "no interface is free for the provision network; name one with --provision-interface",
-                    hint="'ip link' lists them; the one with the default route is never used",
-                )
-            continue
-        fields.interface_name(name, field=field)
-        if any(i.name == name and i.default_route for i in found):
-            expected = "it carries the default route, so DHCP there would reach machines that are not yours"
-            raise InvalidField(field, name, f"{expected}; use another interface or a VLAN on it")
+    fields.interface_name(name, field=field)
+    if any(i.name == name and i.default_route for i in found):
+        expected = "it carries the default route, so DHCP there would reach machines that are not yours"
+        raise InvalidField(field, name, f"{expected}; use another interface or a VLAN on it")
+    return name
 
 
 def split(net: IPv4Network) -> Split:
@@ -157,22 +159,10 @@ def create(paths: Paths, given: Proposal) -> None:
         vault.create_key(paths.secret_key)
         authority.create(paths.ca, given.cluster)
         Inventory.open(parsed.database.url, paths.database).close()
-        write_new(paths.site_file, text)
+        # It may come to hold the password of a database.
+        write_new(paths.site_file, text.encode(), 0o640)
     except OSError as error:
         raise HeadnodeError(
             f"{error.filename or paths.root} cannot be written: {error.strerror}",
             hint="run as root, or use --root",
         ) from error
-
-
-def write_new(path: Path, text: str) -> None:
-    """The file appears whole, or not at all when somebody else was quicker."""
-    draft = path.with_suffix(".draft")
-    with draft.open("w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    try:
-        os.link(draft, path)
-    finally:
-        draft.unlink()

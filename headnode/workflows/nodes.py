@@ -29,7 +29,7 @@ class Edit:
     after: Any
 
 
-def select(context: Context, text: str | None) -> list[Node]:
+def select(context: Context, text: str | None, *, retired: bool = False) -> list[Node]:
     """The nodes of a node set, in natural order; a name that is not enrolled is refused."""
     if text is None:
         found = context.inventory.nodes()
@@ -38,7 +38,7 @@ def select(context: Context, text: str | None) -> list[Node]:
     if set("@*?") & set(text):
         groups = {"all": context.inventory.names(), **context.inventory.groups()}
     names = nodeset.expand(text, groups=groups)
-    found = context.inventory.nodes(names)
+    found = context.inventory.nodes(names, retired=retired)
     missing = {*names} - {node.name for node in found}
     if missing:
         verb = "is" if len(missing) == 1 else "are"

@@ -487,3 +487,31 @@ def test_verbose_logs_every_program_as_json_when_nobody_is_watching(root: Path) 
     assert len(logged) == 3  # dnsmasq for DHCP and for names, and nginx
     assert any("dnsmasq --test" in command for command in logged)
     assert any("nginx -t" in command for command in logged)
+
+
+@pytest.mark.parametrize("command", ["nodes", "show", "events", "render"])
+def test_every_command_takes_a_node_set(small: Path, command: str) -> None:
+    whole = headnode(small, command, "gpu[0001-0002]")
+    assert whole.code == 0
+    assert "gpu0001" in whole.out
+    assert "gpu0002" in whole.out
+    assert "gpu0003" not in whole.out
+    wrong = headnode(small, command, "gpu[0001-9999]")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "gpu[0004-9999] are not enrolled" in wrong.err
+
+
+def test_a_retired_node_has_a_history_and_no_files(small: Path) -> None:
+    assert headnode(small, "retire", "gpu0001", "--yes").code == 0
+    assert "enrolled as gpu" in headnode(small, "events", "gpu0001").out
+    assert headnode(small, "render", "gpu0001").code == 2
+
+
+def test_names_of_events_are_those_of_nodes(small: Path) -> None:
+    assert headnode(small, "events", "-o", "name").out == "gpu0001\ngpu0002\ngpu0003\n"
+
+
+def test_one_is_not_many(root: Path) -> None:
+    words = ["enroll", "gpu01", "--mac", mac(1), "--profile", "gpu", "--yes"]
+    assert "Enrolled 1 node.\n" in headnode(root, *words).err
+    assert json.loads(headnode(root, "events", "-o", "json").out)[-1]["message"].endswith("for 1 node")

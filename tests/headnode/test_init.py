@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from headnode import authority, machine, sitefile, vault
+from headnode import authority, files, machine, sitefile, vault
 from headnode.errors import HeadnodeError, InvalidField, InvalidInput
 from headnode.inventory import Inventory
 from headnode.machine import Interface
@@ -101,7 +101,7 @@ def test_a_site_that_appears_meanwhile_is_not_overwritten(empty: Path) -> None:
     empty.mkdir()
     path.write_text("mine")
     with pytest.raises(FileExistsError):
-        init.write_new(path, "theirs")
+        files.write_new(path, b"theirs", 0o640)
     assert path.read_text() == "mine"
     assert [found.name for found in empty.iterdir()] == ["site.yaml"]
 
@@ -110,6 +110,8 @@ def test_secrets_are_for_root_only(root: Path) -> None:
     paths = Paths(root)
     assert paths.secret_key.stat().st_mode & 0o777 == 0o600
     assert (paths.ca / "ca.key").stat().st_mode & 0o777 == 0o600
+    for file in (paths.site_file, paths.database):
+        assert file.stat().st_mode & 0o777 == 0o640
     assert not list(root.rglob("*.draft"))
 
 
@@ -120,7 +122,7 @@ def test_the_authority_may_sign_and_is_named_after_the_cluster(root: Path) -> No
 
 
 STEPS = [
-    (vault, "create_key"), (os, "fsync"), (os, "link"), (authority, "create"), (authority, "write"),
+    (vault, "create_key"), (os, "fsync"), (os, "link"), (authority, "create"), (authority, "write_whole"),
     (Inventory, "open"), (init, "write_new"),
 ]  # fmt: skip
 
@@ -211,11 +213,32 @@ def test_a_person_is_asked_and_proposals_are_the_defaults(empty: Path) -> None:
 
 
 def test_a_person_cannot_choose_the_way_out_either(empty: Path) -> None:
-    done = headnode(empty, "init", typed=b"lab\nlab.test\neth0\n\n\n\ny\n")
-    assert done.code == 2
-    assert "carries the default route" in done.err
+    done = headnode(empty, "init", typed=b"lab\nlab.test\neth0\neth1\n\n\n\ny\n")
+    assert done.code == 0
+    assert "carries the default route, so DHCP there" in done.err
+    assert sitefile.load(Paths(empty).site_file).provision.interface == "eth1"
+
+
+def test_a_person_may_say_no_or_go_away(empty: Path) -> None:
     assert headnode(empty, "init", typed=b"lab\nlab.test\n\n\n\n\nn\n").code == 130
+    assert headnode(empty, "init", typed=b"lab\n").code == 130
     assert not empty.exists()
+
+
+def test_a_wrong_answer_is_asked_for_again(empty: Path) -> None:
+    typed = ["My Lab", "lab", "lab", "lab.test", "eth 1", "eth1", "10.30.0.1/16", "10.30.0.0/16", "-", "y"]
+    done = headnode(empty, "init", typed="\n".join([*typed, ""]).encode())
+    assert done.code == 0, done.err
+    assert "use 10.30.0.0/16" in done.err
+    site = sitefile.load(Paths(empty).site_file)
+    assert (site.cluster, site.provision.interface, str(site.provision.cidr)) == ("lab", "eth1", "10.30.0.0/16")
+    assert site.management is None
+
+
+def test_a_script_can_do_without_a_management_network(empty: Path) -> None:
+    done = headnode(empty, *FLAGS, "--management-interface", "-")
+    assert done.code == 0
+    assert sitefile.load(Paths(empty).site_file).management is None
 
 
 def test_a_script_has_to_say_yes(empty: Path) -> None:
