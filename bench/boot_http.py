@@ -2,7 +2,7 @@
 
 Both run in the same network namespace, one after the other, with as many workers. Needs root, nginx and wrk.
 
-    .venv/bin/python -m bench.http [--seconds 5]
+    .venv/bin/python -m bench.boot_http [--seconds 5]
 """
 
 import argparse
