@@ -90,7 +90,8 @@ def test_a_fleet_in_one_simulator(tmp_path: Path) -> None:
     machines = {f"n{n}": FakeChassis() for n in range(1, 9)}
 
     async def run() -> None:
-        async with Fleet("127.0.0.1") as fleet:
+        # The simulator stops for every chassis command, and eight of them share it.
+        async with Fleet("127.0.0.1", deadline=20.0) as fleet:
             for bmc in bmcs:
                 await fleet.add(Target(bmc.name, bmc.address, Credentials("admin", PASSWORD)))
             names = list(machines)
