@@ -12,7 +12,7 @@ from headnode.errors import HeadnodeError
 
 BLOCK = 1 << 20
 STATUS = "var/lib/dpkg/status"
-LASTING = ("etc/", "var/log/", "var/cache/", "var/lib/")
+LASTING = ("var/log/",)
 KERNEL = re.compile(r"boot/vmlinuz-(?P<version>[^/]+)")
 INITRD = re.compile(r"boot/initrd\.img-(?P<version>[^/]+)")
 
@@ -84,7 +84,8 @@ def entries(
     unwanted = matcher(drop)
     for member in old:
         name = plain(member.name)
-        # A daemon's place for its logs is no leftover, only what is in it; directories in /tmp and the like are.
+        # A daemon's place for its logs is no leftover, only what is in it. Others are: apt's own, for example, belong
+        # to root or to _apt depending on where the build took place, and apt makes them when it needs them.
         if name in replace or (unwanted(name) and not (member.isdir() and name.startswith(LASTING))):
             continue
         # A file system lists attributes in any order.

@@ -192,13 +192,15 @@ def test_replacements_are_written_once() -> None:
         assert tar.getmember("./a").mode == 0o600
 
 
-def test_a_daemons_log_directory_stays() -> None:
+def test_a_daemons_log_directory_stays_and_apts_own_do_not() -> None:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         directory = tarfile.TarInfo("./var/log/chrony")
         directory.type, directory.uid = tarfile.DIRTYPE, 103
         tar.addfile(directory)
         tar.addfile(tarfile.TarInfo("./var/log/chrony/today.log"))
+        directory.name = "./var/cache/apt/archives/partial"
+        tar.addfile(directory)
     stream.seek(0)
     target = io.BytesIO()
     tarball.copy(stream, target, drop=LEFTOVERS, replace={}, mtime=0)
