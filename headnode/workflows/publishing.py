@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headnode import control
-from headnode.errors import counted
+from headnode.errors import HeadnodeError, PublishFailed, counted
 from headnode.model import File, Node, Producer, State
 from headnode.publish import Reload, Workplace, differing, publish, publishers_lock, recover
 from headnode.workflows.context import Context
@@ -113,9 +113,16 @@ def check(context: Context, staged: Path, changed: Collection[str]) -> list[str]
 
 def claim(context: Context, wanted: Wanted) -> None:
     """Write down whose the files are before they are live: a crash must leave no file that nobody would remove."""
-    if owners := wanted.new_owners:
+    if not (owners := wanted.new_owners):
+        return
+    try:
         with context.inventory.change(context.actor, context.cause) as change:
             change.remember_published(owners, [])
+    except HeadnodeError as error:
+        raise PublishFailed(
+            f"{error.message}; what was live before still is",
+            hint="free some space, or put the database right, and run 'headnode publish' again",
+        ) from error
 
 
 def remember(context: Context, wanted: Wanted, digest: str, write: Collection[str], gone: Collection[str]) -> None:
