@@ -53,8 +53,10 @@ LOADERS = {
     ),
     "arm64": ("grub2-common", "grub-efi-arm64-bin", "grub-efi-arm64-signed", "shim-signed", "efibootmgr"),
 }
-# Left behind by the machine that builds, or different in every build.
+# Left behind by the machine that builds, or different in every build: also byte code that Python wrote while packages were
+# being set up, whose bytes depend on what else was imported.
 LEFTOVERS = (
+    "usr/share/python3/debpython/__pycache__/*",
     "etc/hostname", "etc/resolv.conf", "etc/ssh/ssh_host_*", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed",
     "var/log/*", "var/cache/apt/*", "var/cache/debconf/*-old", "var/cache/man/*", "var/lib/apt/lists/*",
     "tmp/*", "var/tmp/*", "run/*", "var/cache/ldconfig/*", "var/lib/dpkg/*-old", "etc/*-", "etc/apt/sources.list",
