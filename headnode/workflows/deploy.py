@@ -137,7 +137,9 @@ def done(context: Context, deployment: Deployment, node: Node) -> None:
             state = lifecycle.move(state, trigger)
         deadline = lifecycle.deadline(state, change.now)
         change.replace([replace(current, state=state, intent=Intent.DISK, deadline=deadline)])
-        change.record(f"agent.{trigger or 'done'}", f"{deployment.intent} finished on the node", node=node.name)
+        change.record(
+            trigger or "done", f"{deployment.intent} finished; it boots from its disk from now on", node=node.name
+        )
     publishing.publish_changes(context)
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
         change.finish_deployment(deployment.id, "done")

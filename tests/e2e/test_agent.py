@@ -78,6 +78,8 @@ def started(lab: Lab, tmp_path: Path, head: FakeHead, firmware: Firmware) -> Ite
         server.server_close()
 
 
+# Slow, because tests/e2e/test_deploy.py goes the same way with a real head node.
+@pytest.mark.slow
 @pytest.mark.parametrize("firmware", [Firmware.BIOS, Firmware.UEFI])
 def test_from_an_empty_disk_to_a_system_that_boots_from_it(
     running_lab: Lab, tmp_path: Path, firmware: Firmware
