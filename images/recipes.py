@@ -53,8 +53,8 @@ LOADERS = {
     ),
     "arm64": ("grub2-common", "grub-efi-arm64-bin", "grub-efi-arm64-signed", "shim-signed", "efibootmgr"),
 }
-# Left behind by the machine that builds, or different in every build: also byte code that Python wrote while packages were
-# being set up, whose bytes depend on what else was imported.
+# Left behind by the machine that builds, or different in every build: also byte code that Python wrote while packages
+# were being set up, whose bytes depend on what else was imported.
 LEFTOVERS = (
     "usr/share/python3/debpython/__pycache__/*",
     "etc/hostname", "etc/resolv.conf", "etc/ssh/ssh_host_*", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed",
