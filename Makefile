@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh Debian 12 or Ubuntu machine:
-#   make lab     a head node and its cluster on this machine
+#   make lab     a scratch site on this machine, with nodes enrolled and published
 #   make test    everything that .ci/run runs
 # Both install what they need, and both can be run again.
 

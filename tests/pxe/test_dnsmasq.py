@@ -102,3 +102,15 @@ def test_a_node_without_an_address_has_no_files(producer: Dnsmasq, site: Site) -
 def test_a_nodes_files_are_a_function_of_the_node(producer: Dnsmasq, site: Site) -> None:
     assert producer.node_files(site, node_of(1)) == producer.node_files(site, node_of(1))
     assert not {*producer.node_files(site, node_of(1))} & {*producer.node_files(site, node_of(2))}
+
+
+@pytest.mark.parametrize(
+    ("uefi", "loader"), [("ipxe", "ipxe.efi"), ("snponly", "snponly.efi"), ("shim", "shimx64.efi")]
+)
+def test_the_sites_choice_is_the_first_stage_of_uefi_machines(
+    producer: Dnsmasq, site: Site, uefi: str, loader: str
+) -> None:
+    chosen = site.model_copy(update={"boot": site.boot.model_copy(update={"uefi": uefi})})
+    lines = producer.site_files(chosen)[CONFIG].content.decode().splitlines()
+    assert f"dhcp-boot=tag:efi64,tag:!ipxe,{loader}" in lines
+    assert f"dhcp-boot=tag:http64,tag:!ipxe,http://10.20.0.1/tftp/{loader}" in lines
