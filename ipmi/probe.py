@@ -71,7 +71,7 @@ async def connect(
     if driver is BmcDriver.IPMI:
         return bmc
     try:
-        await bmc.power()
+        await bmc.link.open()
     except Unreachable as silence:
         if not await listens(host, HTTPS):
             # The link stays, and with it the back-off: asking again soon is answered at once.

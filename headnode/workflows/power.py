@@ -1,70 +1,20 @@
 """Power, boot device, sensors, event log and passwords of nodes through their BMCs."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from headnode import bmclink, effective, machine
+from headnode import effective, machine
+from headnode.bmclink import Answer
 from headnode.errors import InvalidInput
 from headnode.model import Event, Node, Severity
 from headnode.nodeset import fold
 from headnode.site import Site
-from headnode.workflows import bmcs
-from headnode.workflows.bmcs import Answer
+from headnode.workflows.asking import OnAnswer, ask, quietly
 from headnode.workflows.context import Context
 from ipmi.stagger import Starter, plan
 
-OnAnswer = Callable[[Answer], None]
 # What changes a node; asking and blinking do not.
 CHANGES = frozenset({"power", "bootdev", "netboot", "sel-clear", "set-password"})
-
-
-def quietly(answer: Answer) -> None:
-    """Nobody watches."""
-
-
-def ask(
-    context: Context, nodes: Sequence[Node], request: Mapping[str, Any], on_answer: OnAnswer = quietly
-) -> list[Answer]:
-    """Every node's answer, in the nodes' order: from headnode-bmc when it runs, else by asking from here."""
-    with bmclink.connected(context.paths) as connection:
-        if connection is None:
-            return ask_here(context, nodes, request, on_answer)
-        without = bmcs.unanswerable(nodes)
-        missing = {answer.name for answer in without}
-        question = {**request, "names": [node.name for node in nodes if node.name not in missing]}
-        answers: dict[str, Answer] = {}
-        for answer in chain(without, (Answer(**line) for line in bmclink.ask(connection, question))):
-            answers[answer.name] = answer
-            on_answer(answer)
-        return [answers[node.name] for node in nodes]
-
-
-def ask_here(
-    context: Context, nodes: Sequence[Node], request: Mapping[str, Any], on_answer: OnAnswer = quietly
-) -> list[Answer]:
-    """Ask from this process, with sessions that last as long as the question."""
-    found = bmcs.targets(context, nodes)
-    answers: dict[str, Answer] = {}
-
-    def keep(answer: Answer) -> None:
-        answers[answer.name] = answer
-        on_answer(answer)
-
-    async def work() -> None:
-        question = {**request, "names": [target.name for target in found]}
-        async with bmcs.fleet_of(context.site) as fleet:
-            for target in found:
-                await fleet.add(target)
-            async for answer in bmcs.perform(fleet, question, context.paths):
-                keep(answer)
-
-    for answer in bmcs.unanswerable(nodes):
-        keep(answer)
-    if found:
-        asyncio.run(work())
-    return [answers[node.name] for node in nodes]
 
 
 def change(

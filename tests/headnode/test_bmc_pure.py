@@ -14,13 +14,13 @@ from headnode.bmcd.history import HOUR, History, Reading
 from headnode.bmcd.metrics import Newest
 from headnode.bmcd.tickets import LIFETIME, Ticket, Tickets
 from headnode.bmcd.watching import Known
+from headnode.bmclink import Answer
 from headnode.cli.folded import explain_failures, fold_answers
 from headnode.cli.terminal import Escapes, Wish
 from headnode.errors import InvalidInput
 from headnode.model import BmcAccess, Node, Severity
 from headnode.site import Site
-from headnode.workflows import bmcs, bmcscan, power
-from headnode.workflows.bmcs import Answer
+from headnode.workflows import asking, bmcs, bmcscan, power
 from headnode.workflows.consoles import Follower, LineFinder, pauses, shown
 from headnode.workflows.context import Context
 from ipmi.phases import Phase
@@ -271,5 +271,5 @@ def test_vendor_passwords_are_tried_without_hammering_one_account() -> None:
 
 
 def test_a_node_without_bmc_is_an_answer_and_not_an_error(context: Context) -> None:
-    answers = power.ask(context, [Node("gpu01", "gpu")], {"verb": "power", "action": "status"})
+    answers = asking.ask(context, [Node("gpu01", "gpu")], {"verb": "power", "action": "status"})
     assert [(answer.name, answer.status, answer.ok) for answer in answers] == [("gpu01", "no BMC", False)]
