@@ -304,7 +304,7 @@ class Layout(Strict):
 
 class Rack(Strict):
     budget_watts: int | None = Field(default=None, ge=1)
-    """Power the rack may draw; nodes are switched on in waves that stay below it."""
+    """Power the rack may draw: nodes are switched on in waves that stay below it, with what runs there already."""
     units: int = Field(default=42, ge=1, le=100)
     """Height in rack units."""
     location: Text = ""

@@ -46,7 +46,7 @@ def power(
     nodes = choosing.select(at, nodeset)
     workflow.refuse_untouchable(at.site, nodes)
     if dry_run:
-        waves = workflow.planned_starts(at.site, nodes) if action in ("on", "cycle") else {}
+        waves = workflow.starts(at, nodes, action, fanout) if action in ("on", "cycle") else {}
         last = f", the last {max(waves.values()):g} s after the first" if waves else ""
         note(f"Would {DESTRUCTIVE.get(action, 'switch on').lower()} {len(nodes)} nodes{last}. Nothing was changed.")
         return

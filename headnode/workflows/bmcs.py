@@ -4,7 +4,7 @@ The same questions are answered by headnode-bmc, whose sessions are open, and by
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,9 +16,10 @@ from headnode.paths import Paths
 from headnode.site import Site
 from headnode.workflows.context import Context
 from ipmi.bmc import Bmc
-from ipmi.faults import WrongCredentials
+from ipmi.faults import Unsupported, WrongCredentials
 from ipmi.fleet import FANOUT, Fleet, Outcome, Target, each
 from ipmi.readings import BootDevice, Credentials, PowerAction, PowerState
+from ipmi.stagger import watts
 
 Question = Callable[[Bmc], Awaitable[Any]]
 
@@ -129,6 +130,15 @@ async def sensors(bmc: Bmc) -> list[dict[str, Any]]:
     ]
 
 
+async def draw(bmc: Bmc) -> dict[str, Any]:
+    """Whether it is on, and what it draws if its sensors tell."""
+    if await bmc.power() is PowerState.OFF:
+        return {"on": False, "watts": 0.0}
+    with suppress(Unsupported):
+        return {"on": True, "watts": watts(await bmc.sensors())}
+    return {"on": True, "watts": None}
+
+
 async def event_log(bmc: Bmc) -> list[dict[str, Any]]:
     return [
         {
@@ -174,6 +184,7 @@ QUESTIONS: Mapping[str, Callable[[Mapping[str, Any]], Question]] = {
     "bootdev": boot_question,
     "netboot": lambda request: boot_from_network,
     "sensors": lambda request: sensors,
+    "draw": lambda request: draw,
     "sel": lambda request: event_log,
     "sel-clear": lambda request: clear_event_log,
     "identity": lambda request: identity,

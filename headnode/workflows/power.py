@@ -50,21 +50,38 @@ def switch(context: Context, nodes: Sequence[Node], action: str, *, fanout: int 
 
 
 def starts(context: Context, nodes: Sequence[Node], action: str, fanout: int | None = None) -> dict[str, float]:
-    """When each node may start, in seconds from now; those that run already need no place in a wave."""
+    """When each node may start, in seconds from now; what runs in its rack already counts, and needs no wave."""
     site = context.site
-    budgeted = [node for node in nodes if budget(site, node) is not None]
-    if action == "on" and budgeted:
-        states = ask(context, budgeted, {"verb": "power", "action": "status", "fanout": fanout})
-        running = {answer.name for answer in states if answer.status == "on"}
-        budgeted = [node for node in budgeted if node.name not in running]
-    return planned_starts(site, budgeted)
+    racks = {node.rack for node in nodes if budget(site, node) is not None}
+    if not racks:
+        return {}
+    neighbours = [node for node in context.inventory.nodes() if node.rack in racks]
+    answers = ask(context, neighbours, {"verb": "draw", "fanout": fanout})
+    running = {answer.name: answer.value["watts"] for answer in answers if answer.ok and answer.value["on"]}
+    starting = {node.name for node in nodes if action != "on" or node.name not in running}
+    return planned_starts(
+        site,
+        [node for node in nodes if node.name in starting],
+        drawn(site, [node for node in neighbours if node.name not in starting], running),
+    )
 
 
-def planned_starts(site: Site, nodes: Iterable[Node]) -> dict[str, float]:
+def drawn(site: Site, nodes: Iterable[Node], running: Mapping[str, float | None]) -> dict[str, float]:
+    """Pure: what each rack draws, by the nodes' sensors; one that has none counts as if it started."""
+    found: dict[str, float] = {}
+    for node in nodes:
+        if node.rack and node.name in running:
+            measured = running[node.name]
+            took = float(effective.value(site, node, "start_watts")) if measured is None else measured
+            found[node.rack] = found.get(node.rack, 0.0) + took
+    return found
+
+
+def planned_starts(site: Site, nodes: Iterable[Node], drawn: Mapping[str, float] | None = None) -> dict[str, float]:
     """Pure: the waves that keep every rack below its budget."""
     starters = [Starter(node.name, float(effective.value(site, node, "start_watts")), node.rack) for node in nodes]
     budgets = {name: float(rack.budget_watts) for name, rack in site.racks.items() if rack.budget_watts is not None}
-    waves = plan(starters, budgets, surge_seconds=float(site.bmc.surge_seconds))
+    waves = plan(starters, budgets, drawn, surge_seconds=float(site.bmc.surge_seconds))
     return {start.name: start.at for start in waves if start.at > 0}
 
 
