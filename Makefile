@@ -32,6 +32,18 @@ lab: run-packages $(VENV)/installed ## Set up a scratch cluster below .lab and p
 test: test-packages $(VENV)/tox-installed ## Lint, type-check and test everything
 	$(VENV)/bin/tox run
 
+.PHONY: install
+install: run-packages ## Install or upgrade Headnode on this machine (docs/install.md)
+	$(SUDO) packaging/install
+
+.PHONY: uninstall
+uninstall: ## Take Headnode off this machine; PURGE=1 also takes its configuration and data
+	$(SUDO) env PURGE=$(PURGE) packaging/uninstall
+
+.PHONY: deb
+deb: run-packages ## Make a Debian package in dist/
+	packaging/deb dist $(filter-out python3-venv,$(RUN_PACKAGES))
+
 .PHONY: docs
 docs: $(VENV)/installed ## Write the generated pages of docs/reference anew
 	$(VENV)/bin/python -m headnode.cli.reference docs
