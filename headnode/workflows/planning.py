@@ -38,6 +38,8 @@ def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, 
     if facts is None:
         raise InvalidInput(f"{node.name} has not reported its hardware", hint=f"headnode inspect {node.name}")
     made = computed_plan(context, node, facts, str(deployment.image), set(deployment.consent), deployment.id)
+    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+        change.remember_disks(deployment.id, {disk["name"]: disk["serial"] for disk in made["disks"]})
     # systemd is told about the report once the files are there.
     enable = {"name": "report at the first start", "do": "chroot", "argv": ["systemctl", "enable", REPORTER],
               "target": "/target"}  # fmt: skip
@@ -70,6 +72,7 @@ def computed_plan(
         settings=settings,
         deployment=number,
         consent=consent,
+        deployed=context.inventory.deployed_disks(node),
     )
 
 
@@ -83,6 +86,8 @@ def preview(context: Context, node: Node, image: str | None, consent: Sequence[s
         made = computed_plan(context, node, facts, str(image), set(consent), 0)
     except HeadnodeError as error:
         yield f"refused: {error.message}"
+        if error.hint:
+            yield f"  hint: {error.hint}"
         return
     for disk in made["disks"]:
         yield f"disk {disk['name']}: {disk['device']}, serial {disk['serial'] or '-'}, {disk['size'] / 1e9:.1f} GB"
