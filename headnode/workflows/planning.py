@@ -105,7 +105,8 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
     from images.overlay import Secrets, overlay
 
     certificate = (context.paths.ca / "ca.crt").read_text()
-    secrets = Secrets(hostkeys.host_keys(context, node.name), certificate)
+    authority = hostkeys.authority_line(context, make=True)
+    secrets = Secrets(hostkeys.certified_keys(context, node), certificate, authority)
     made = overlay(context.site, node, settings_of(context, node), secrets)
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
 
