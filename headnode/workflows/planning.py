@@ -40,15 +40,7 @@ def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, 
     made = computed_plan(context, node, facts, str(deployment.image), set(deployment.consent), deployment.id)
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
         change.remember_disks(deployment.id, {disk["name"]: disk["serial"] for disk in made["disks"]})
-    # systemd is told about the report once the files are there.
-    enable = {"name": "report at the first start", "do": "chroot", "argv": ["systemctl", "enable", REPORTER],
-              "target": "/target"}  # fmt: skip
-    steps: list[dict[str, Any]] = []
-    for step in made["steps"]:
-        steps.append(step)
-        if step["do"] == "overlay":
-            steps.append(enable)
-    return {**made, "steps": steps}
+    return made
 
 
 def computed_plan(
@@ -123,10 +115,13 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
     }
     script = Path(firstboot.__file__).read_bytes()
     unit = templates.render("overlay/report.service.j2", made_from=f"node {node.name}")
+    wanted = templates.render("overlay/multi-user.conf.j2", made_from=f"node {node.name}", units=[REPORTER])
     return [
         entry("/etc/headnode/report.json", json.dumps(expected).encode(), 0o600),
         entry("/usr/local/sbin/headnode-report", script, 0o755),
         entry(f"/etc/systemd/system/{REPORTER}", unit.encode(), 0o644),
+        # As for the overlay's own units: a drop-in switches it on, without a program of the new system.
+        entry("/etc/systemd/system/multi-user.target.d/headnode-report.conf", wanted.encode(), 0o644),
     ]
 
 

@@ -101,6 +101,8 @@ class Agent:
 
     def deploy(self) -> str:
         self.phase = "plan"
+        # Whatever an agent that failed has left mounted: somebody may have started this one by hand.
+        release_target()
         plan = parse_plan(self.head.get("/node/v1/plan"))
         execution = Execution(plan, self.head, self.reporter)
         self.phase = ""
