@@ -5,7 +5,7 @@ One machine shows many things here, because each start of one takes a minute of 
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,16 @@ pytestmark = [
 ]
 FROM_DISK = f"Headnode: {NAME} starts from its own disk"
 KERNEL = r"Linux version \d"
+MOUNTS = {"/": "ext4", "/tmp": "ext4", "/boot/efi": "vfat"}
+# What the node is asked about itself, in this order.
+QUESTIONS = (
+    "hostname --fqdn",
+    "lsblk --json --output NAME,SERIAL,PARTLABEL,FSTYPE,MOUNTPOINTS",
+    "findmnt --json --real",
+    "ip -4 -o addr show scope global",
+    "swapon --noheadings --show=NAME",
+    "cat /etc/ssh/ssh_known_hosts",
+)
 
 
 @pytest.fixture
@@ -60,9 +70,7 @@ def test_bios_the_right_disk_and_no_other_gets_a_whole_image_or_a_reason(at: Rac
         goes_up(at)
         assert digest(other.path) == before[other.path]
         assert at.head.context.inventory.deployed_disks(at.node) == {"system": SYSTEM, "scratch": SCRATCH}
-        inside(
-            at, {"/": "ext4", "/tmp": "ext4", "/boot/efi": "vfat", "/scratch": "xfs"}, {SYSTEM: "vdc", SCRATCH: "vdb"}
-        )
+        inside(at, {**MOUNTS, "/scratch": "xfs"}, {SYSTEM: "vdc", SCRATCH: "vdb"})
         for _ in range(4):
             starts_from_disk(node)
     print(f"BIOS: {at.phases()}")  # noqa: T201
@@ -79,7 +87,7 @@ def test_uefi_a_power_cut_in_the_middle_is_made_good_by_the_next_start(at: Rack,
         assert (at.node.state, at.work.finished) == (State.DEPLOYING, None)
         switch_on(at, node)
         goes_up(at)
-        inside(at, {"/": "ext4", "/tmp": "ext4", "/boot/efi": "vfat"}, {SYSTEM: "vda"})
+        inside(at, MOUNTS, {SYSTEM: "vda"})
         order = at.ssh("efibootmgr").stdout
         first = next(line for line in order.splitlines() if line.startswith("BootOrder:")).split()[1].split(",")[0]
         assert f"Boot{first}* UEFI PXEv4" in order
@@ -126,11 +134,10 @@ def again(at: Rack, node: RunningMachine, *, delete: bool = False) -> str:
 
 
 @contextmanager
-def image_of(at: Rack, change: object) -> Iterator[None]:
+def image_of(at: Rack, change: Callable[[bytes], bytes]) -> Iterator[None]:
     """Another file in the image's place; the true one is shared with other runs, and is never written."""
     kept = at.image.with_name("kept")
     at.image.rename(kept)
-    assert callable(change)
     at.image.write_bytes(change(kept.read_bytes()))
     try:
         yield
@@ -140,10 +147,11 @@ def image_of(at: Rack, change: object) -> Iterator[None]:
 
 def switch_on(at: Rack, node: RunningMachine) -> None:
     at.mark("power on")
+    claims = len(at.head.events(NAME, "agent.claimed"))
     node.power_on()
     node.wait_for(f"Headnode: {NAME} starts the ramdisk to deploy", 240)
     at.mark("network boot")
-    at.until(lambda: at.work.step is not None)
+    at.until(lambda: len(at.head.events(NAME, "agent.claimed")) > claims)
     at.mark("ramdisk")
 
 
@@ -156,9 +164,7 @@ def goes_up(at: Rack) -> None:
 
 def inside(at: Rack, mounts: dict[str, str], disks: dict[str, str]) -> None:
     """What the node itself says, over SSH, to somebody who trusts the published known_hosts alone."""
-    commands = ("hostname --fqdn", "lsblk --json --output NAME,SERIAL,PARTLABEL,FSTYPE,MOUNTPOINTS", "findmnt --json --real",
-                "ip -4 -o addr show scope global", "swapon --noheadings --show=NAME", "cat /etc/ssh/ssh_known_hosts")  # fmt: skip
-    said = at.ssh(" && echo =+= && ".join(commands)).stdout.split("=+=\n")
+    said = at.ssh(" && echo =+= && ".join(QUESTIONS)).stdout.split("=+=\n")
     name, blocks, found, addresses, swap, known = said
     assert name.strip() == f"{NAME}.demo.lan"
     assert f"inet {at.head.address(NAME)}/16" in addresses
