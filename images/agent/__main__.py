@@ -101,9 +101,10 @@ class Agent:
 
     def deploy(self) -> str:
         self.phase = "plan"
-        # Whatever an agent that failed has left mounted: somebody may have started this one by hand.
-        release_target()
         plan = parse_plan(self.head.get("/node/v1/plan"))
+        if Path(TARGET).is_mount():
+            # An agent that failed has left it, and somebody has started this one by hand.
+            release_target()
         execution = Execution(plan, self.head, self.reporter)
         self.phase = ""
         try:
