@@ -145,9 +145,9 @@ class Rack:
 
 
 @contextmanager
-def rack(place: Path, name: str = "d") -> Iterator[Rack]:
+def rack(place: Path, name: str = "d", images: Path | None = None) -> Iterator[Rack]:
     """Everything is real: services, image, ramdisk."""
-    image = cached.node_image()
+    images = images or cached.node_image().directory.parent
     key = place / "admin"
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key])
     access = f'\naccess: {{admin_keys: ["{key.with_suffix(".pub").read_text().strip()}"]}}\n'
@@ -156,8 +156,7 @@ def rack(place: Path, name: str = "d") -> Iterator[Rack]:
     root.mkdir()
     with lab(f"{name}{os.getpid():x}", logs=place) as made, head_node(made, root, site) as head:
         store = head.paths.state / "images"
-        store.mkdir(parents=True)
-        shutil.copytree(image.directory, store / image.directory.name, copy_function=os.link)
+        shutil.copytree(images, store, copy_function=os.link)
         assert Store(store).find("node").reference == "node@1"
         ramdisk = head.paths.state / "ramdisk/x86_64"
         ramdisk.mkdir(parents=True)
