@@ -112,7 +112,8 @@ def broken_images_are_told_apart(at: Rack, node: RunningMachine) -> None:
     with image_of(at, lambda content: content[: size // 2]):
         reason = again(at, node)
         assert f"{size // 2} bytes on the head node, and the plan says {size}" in reason
-    with image_of(at, lambda content: content[:9000] + bytes([content[9000] ^ 1]) + content[9001:]):
+    # In its first bytes, where zstd notices too: what cannot be unpacked is only hashed, which is quick.
+    with image_of(at, lambda content: content[:2] + bytes([content[2] ^ 1]) + content[3:]):
         reason = again(at, node)
         assert "is damaged: its SHA-256 is" in reason
     with image_of(at, lambda content: content):

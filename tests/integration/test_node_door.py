@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from headnode.model import Intent, Node, State
 from headnode.workflows import deploy
 from images.signing import signer
 from images.store import IMAGE, Store
-from tests.integration.boot import HEAD, SITE, Head, head_node, mac
+from tests.integration.boot import HEAD, SITE, Head, eventually, head_node, mac
 
 pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.program("ip", "dnsmasq", "nginx")]
 NO = (404, b'{"error":"no"}\n')
@@ -244,3 +244,17 @@ def test_another_disk_in_the_old_ones_place_needs_consent(door: Door) -> None:
     assert door.node("gpu01").state is State.FAILED
     deploy.begin(door.head.context, ["gpu01"], Intent.DEPLOY, image="gpu@1", consent=["S2"])
     assert door.ask("gpu01", "GET", "/node/v1/plan", session=door.claimed("gpu01"))[0] == 200
+
+
+def test_a_node_that_is_never_heard_of_again_has_a_reason(door: Door) -> None:
+    door.begin("gpu02")
+    session = door.claimed("gpu02")
+    said = {"events": [{"kind": "step", "message": "9/19 make ext4 for /", "step": "make ext4 for /"}]}
+    assert door.ask("gpu02", "POST", "/node/v1/events", said, session=session)[0] == 200
+    with door.change() as change:
+        change.replace([replace(change.nodes(["gpu02"])[0], deadline=datetime.now(UTC))])
+    eventually(lambda: door.node("gpu02").state is State.FAILED)
+    reason = str(door.node("gpu02").reason)
+    assert reason == "no end of deploying within 60 minutes; last step: make ext4 for /"
+    assert b"starts from its own disk" in door.ask("gpu02", "GET", "/boot")[1]
+    assert door.ask("gpu02", "POST", "/node/v1/done", session=session) == NO
