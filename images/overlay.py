@@ -43,8 +43,9 @@ class Secrets:
     """What the caller keeps sealed and hands out for the time of a deployment."""
 
     host_keys: tuple[HostKey, ...] = ()
-    # Not a secret, but it comes from the same place.
+    # No secrets, but they come from the same place.
     ca_certificate: str = ""
+    ssh_authority: str = ""
 
 
 Files = dict[str, OverlayFile]
@@ -156,6 +157,10 @@ def ssh(about: Subject) -> Made:
     for key in keys:
         yield key.path, OverlayFile(key.private.encode(), 0o600)
         yield f"{key.path}.pub", OverlayFile(f"{key.public} {about.node.name}\n".encode())
+        if key.certificate:
+            yield f"{key.path}-cert.pub", OverlayFile(f"{key.certificate}\n".encode())
+    if about.secrets.ssh_authority:
+        yield "/etc/ssh/ssh_known_hosts", about.file("known_hosts", authority=about.secrets.ssh_authority)
     if about.site.access.admin_keys:
         yield "/root/.ssh/authorized_keys", about.file("authorized_keys", 0o600)
     if about.site.access.sudo_group:
