@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, ScalarSelect, func, select
 
+from headnode.inventory.accounts import Accounts
 from headnode.inventory.changes import Change, digest
 from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
 from headnode.inventory.rows import chunks, deployment_from_row, event_from_row, load_nodes, sighting_from_row
@@ -35,6 +36,7 @@ class Inventory:
         # SQLite's transactions are like that by nature.
         snapshot = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
         self._readers = engine.execution_options(**snapshot)
+        self.accounts = Accounts(engine)
 
     @classmethod
     def open(cls, url: str | None, default: Path) -> "Inventory":
@@ -91,6 +93,26 @@ class Inventory:
         """The revision of the node that changed last: cheap to ask, to see whether anything changed."""
         with self._reading() as connection:
             return int(connection.execute(select(func.max(nodes.c.revision))).scalar() or 0)
+
+    def pulse(self) -> tuple[int, int]:
+        """Two numbers that grow with every change and every event: cheap enough to ask several times a second."""
+        with self._reading() as connection:
+            revision = connection.execute(select(counters.c.value).where(counters.c.name == "revision")).scalar_one()
+            return int(revision), int(connection.execute(select(func.max(events.c.id))).scalar() or 0)
+
+    def touched_since(self, revision: int, event: int, *, limit: int) -> list[str]:
+        """Names of nodes that changed, or that something happened to, since these two numbers."""
+        changed = select(nodes.c.name).where(nodes.c.revision > revision)
+        happened = select(events.c.node).where(events.c.id > event, events.c.node.is_not(None))
+        with self._reading() as connection:
+            return sorted(connection.execute(changed.union(happened).limit(limit)).scalars())
+
+    def running(self) -> list[Deployment]:
+        """Work that is under way, the oldest first."""
+        query = select(deployments, nodes.c.name).join(nodes, nodes.c.id == deployments.c.node_id)
+        query = query.where(deployments.c.finished.is_(None)).order_by(deployments.c.id)
+        with self._reading() as connection:
+            return [deployment_from_row(row, row.name) for row in connection.execute(query)]
 
     def names(self, prefix: str = "") -> list[str]:
         """Names only: cheap enough for shell completion."""
