@@ -117,13 +117,33 @@ class Inventory:
                 found.setdefault(group, []).append(name)
         return found
 
-    def events(self, node: str | Collection[str] | None = None, *, limit: int = 100, after: int = 0) -> list[Event]:
+    def events(
+        self, node: str | Collection[str] | None = None, *, limit: int = 100, after: int = 0, before: int | None = None
+    ) -> list[Event]:
         """The newest `limit` events, oldest first; of one node, of several, or of everything."""
         query = select(events).where(events.c.id > after).order_by(events.c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(events.c.id < before)
         if node is not None:
             query = query.where(events.c.node.in_([node] if isinstance(node, str) else node))
         with self._reading() as connection:
             return [event_from_row(row) for row in reversed(connection.execute(query).all())]
+
+    def head_events(self, *, limit: int = 100) -> list[Event]:
+        """The newest events that concern no single node, oldest first."""
+        query = select(events).where(events.c.node.is_(None)).order_by(events.c.id.desc()).limit(limit)
+        with self._reading() as connection:
+            return [event_from_row(row) for row in reversed(connection.execute(query).all())]
+
+    def states(self) -> dict[str, int]:
+        """How many nodes are in each state."""
+        query = select(nodes.c.state, func.count()).group_by(nodes.c.state)
+        with self._reading() as connection:
+            return {state: int(count) for state, count in connection.execute(query)}
+
+    def in_state(self, *states: State) -> list[Node]:
+        with self._reading() as connection:
+            return load_nodes(connection, nodes.c.state.in_([state.value for state in states]))
 
     # What publishing needs to know: which nodes changed, and which file is there because of whom.
 

@@ -6,13 +6,13 @@ that lost power starts again, and a head node that was restarted goes on from wh
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headnode import lifecycle
 from headnode.errors import InvalidInput, NotFound
 from headnode.inventory import Change
-from headnode.model import Deployment, Intent, Node, Severity, State
+from headnode.model import Deployment, Event, Intent, Node, Severity, State
 from headnode.nodeset import fold
 from headnode.workflows import publishing
 from headnode.workflows.context import Context
@@ -114,15 +114,38 @@ def report_hardware(context: Context, node: Node, facts: Mapping[str, Any]) -> N
         change.record("agent.inventory", f"reported its hardware: {counted}", node=node.name)
 
 
-def progress(context: Context, deployment: Deployment, happened: Sequence[Mapping[str, Any]]) -> None:
-    """Steps become events; percentages only move the bar."""
+def progress(
+    context: Context, deployment: Deployment, happened: Sequence[Mapping[str, Any]], now: object = None
+) -> None:
+    """Steps become events; percentages only move the bar. `now` is what the node's clock said when it sent them."""
     last = happened[-1] if happened else {}
-    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+    cause = f"{deployment.intent} {deployment.id}"
+    with context.inventory.change("agent", cause) as change:
         change.progress(deployment.id, text_or_none(last.get("step")), number_or_none(last.get("percent")))
-        for said in happened:
-            if said.get("kind") != "progress":
-                kind = f"agent.{said.get('kind') or 'step'}"[:64]
-                change.record(kind, str(said.get("message", ""))[:500], node=deployment.node)
+        change.record_all(
+            Event(
+                kind=f"agent.{said.get('kind') or 'step'}"[:64],
+                message=str(said.get("message", ""))[:500],
+                actor="agent",
+                cause=cause,
+                node=deployment.node,
+                data={"step": text_or_none(said.get("step"))},
+                at=on_our_clock(said.get("at"), now, change.now, deployment.started),
+            )
+            for said in happened
+            if said.get("kind") != "progress"
+        )
+
+
+def on_our_clock(theirs: object, theirs_now: object, ours_now: datetime, earliest: datetime) -> datetime:
+    """When something happened, by the head node's clock: a node's own may be years off, but it counts seconds well.
+
+    Nothing is before its deployment or after now, whatever a node says.
+    """
+    if not isinstance(theirs, int | float) or not isinstance(theirs_now, int | float):
+        return ours_now
+    ago = min(max(theirs_now - theirs, 0.0), (ours_now - earliest).total_seconds())
+    return ours_now - timedelta(seconds=max(ago, 0.0))
 
 
 def done(context: Context, deployment: Deployment, node: Node) -> None:
