@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, func, select
 
 from headnode.inventory.changes import Change, digest
 from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
+from headnode.inventory.lead import Lead, take
 from headnode.inventory.rows import chunks, deployment_from_row, event_from_row, load_nodes, sighting_from_row
 from headnode.inventory.tables import (
     bmcs,
@@ -26,7 +27,7 @@ from headnode.inventory.tables import (
     seen,
     tokens,
 )
-from headnode.model import Deployment, Event, Node, Sighting, State
+from headnode.model import Deployment, Event, Node, Severity, Sighting, State
 
 
 class Inventory:
@@ -53,6 +54,11 @@ class Inventory:
             connection.begin(),
         ):
             yield Change(connection, actor, cause)
+
+    def lead(self, name: str) -> Lead | None:
+        """The right to do what only one process of all head nodes may do, or nothing while another has it."""
+        with failures_explained(self._engine):
+            return take(self._engine, name)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -128,6 +134,16 @@ class Inventory:
             query = query.where(events.c.node.in_([node] if isinstance(node, str) else node))
         with self._reading() as connection:
             return [event_from_row(row) for row in reversed(connection.execute(query).all())]
+
+    def newest_event(self) -> int:
+        with self._reading() as connection:
+            return int(connection.execute(select(func.max(events.c.id))).scalar() or 0)
+
+    def news(self, after: int, severities: Collection[Severity], limit: int) -> list[Event]:
+        """The oldest `limit` events of these severities after one, oldest first."""
+        query = select(events).where(events.c.id > after, events.c.severity.in_([s.value for s in severities]))
+        with self._reading() as connection:
+            return [event_from_row(row) for row in connection.execute(query.order_by(events.c.id).limit(limit))]
 
     def head_events(self, *, limit: int = 100) -> list[Event]:
         """The newest events that concern no single node, oldest first."""

@@ -14,12 +14,14 @@ from headnode.errors import InvalidInput, NotFound
 from headnode.inventory import Change
 from headnode.model import Deployment, Event, Intent, Node, Severity, State
 from headnode.nodeset import fold
-from headnode.workflows import publishing
+from headnode.workflows import publishing, why
 from headnode.workflows.context import Context
 
 TRIGGERS = {Intent.INSPECT: "inspect", Intent.DEPLOY: "deploy"}
 # More boots than any deployment needs, and few enough that a node in a loop is noticed.
 MOST_TOKENS = 50
+# A node that begins this often and never finishes restarts by itself: a fault of its hardware, not of its luck.
+MOST_CLAIMS = 5
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,12 @@ def claim(context: Context, token: str, address: str) -> Claimed | None:
         return None
     deployment, node = found
     with context.inventory.change("agent", "network boot") as change:
+        claims = change.tokens_used(deployment)
         change.record("agent.claimed", f"the agent runs and takes up: {deployment.intent}", node=node.name)
+    if claims > MOST_CLAIMS and deployment.intent is not Intent.RESCUE:
+        reason = f"it restarted by itself: the ramdisk began {claims} times and never finished"
+        fail(context, node, node.state.value, reason, actor="head node")
+        return None
     return Claimed(session, deployment, node)
 
 
@@ -150,22 +157,21 @@ def on_our_clock(theirs: object, theirs_now: object, ours_now: datetime, earlies
 
 def done(context: Context, deployment: Deployment, node: Node) -> None:
     """The agent has finished. Booting from disk is live before this returns, so no node reinstalls in a loop."""
-    if deployment.finished is not None:
-        return
     trigger = {Intent.DEPLOY: "deployed", Intent.INSPECT: "inspected"}.get(deployment.intent)
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
-        current = change.nodes([node.name])[0]
-        state = current.state
-        if trigger and trigger in lifecycle.triggers(state):
-            state = lifecycle.move(state, trigger)
-        deadline = lifecycle.deadline(state, change.now)
-        change.replace([replace(current, state=state, intent=Intent.DISK, deadline=deadline)])
-        change.record(
-            trigger or "done", f"{deployment.intent} finished; it boots from its disk from now on", node=node.name
-        )
+        # Finished in the same transaction: from here on no boot can claim it again, and nothing is erased twice.
+        if change.finish_deployment(deployment.id, "done"):
+            current = change.nodes([node.name])[0]
+            state = current.state
+            if trigger and trigger in lifecycle.triggers(state):
+                state = lifecycle.move(state, trigger)
+            deadline = lifecycle.deadline(state, change.now)
+            change.replace([replace(current, state=state, intent=Intent.DISK, deadline=deadline)])
+            change.record(
+                trigger or "done", f"{deployment.intent} finished; it boots from its disk from now on", node=node.name
+            )
+    # Also when it was said before: whoever died between the two left this undone.
     publishing.publish_changes(context)
-    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
-        change.finish_deployment(deployment.id, "done")
 
 
 def failed(context: Context, deployment: Deployment, node: Node, step: str, reason: str) -> None:
@@ -173,13 +179,17 @@ def failed(context: Context, deployment: Deployment, node: Node, step: str, reas
     fail(context, node, f"{deployment.intent}: {step}"[:32], reason, actor="agent")
 
 
-def fail(context: Context, node: Node, phase: str, reason: str, *, actor: str) -> None:
+def fail(context: Context, node: Node, phase: str, reason: str, *, actor: str, unchanged: bool = False) -> None:
+    """With `unchanged`, only if the node still is in the same state with the same deadline as it was seen."""
     with context.inventory.change(actor, f"{phase}") as change:
         current = change.nodes([node.name])[0]
+        if unchanged and (current.state, current.deadline) != (node.state, node.deadline):
+            return
         state = State.FAILED if current.state in lifecycle.WORKING else current.state
         change.close_deployments(current, "failed", reason)
         change.replace([replace(current, state=state, intent=Intent.DISK, phase=phase, reason=reason, deadline=None)])
-        change.record("failed", f"{phase}: {reason}", node=node.name, severity=Severity.ERROR)
+        data = {"phase": phase, "reason": reason}
+        change.record("failed", f"{phase}: {reason}", node=node.name, severity=Severity.ERROR, data=data)
     publishing.publish_changes(context)
 
 
@@ -219,9 +229,8 @@ def expire_overdue(context: Context) -> None:
     now = datetime.now(UTC)
     for node in context.inventory.overdue():
         if reason := lifecycle.overdue(node.state, node.deadline, now):
-            running = context.inventory.deployment(node)
-            where = f"; last step: {running.step}" if running and running.step else "; the agent never spoke"
-            fail(context, node, node.state.value, reason + where, actor="reconcile")
+            reason = f"{reason}: {why.in_words(context, node)}"
+            fail(context, node, node.state.value, reason, actor="reconcile", unchanged=True)
 
 
 def text_or_none(value: object) -> str | None:

@@ -1,11 +1,12 @@
 """Why nodes are not where they should be: the question, for the command line and the web page alike."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from headnode import nodeset
-from headnode.model import Event, Node
+from headnode.model import Event, Node, State
 from headnode.nodeset import fold
 from headnode.why.case import Answer, Finding
 from headnode.why.engine import explain
@@ -36,6 +37,15 @@ def groups(context: Context, text: str) -> dict[str, list[str]]:
 def why_node(context: Context, node: Node) -> Answer:
     """One node, for its page."""
     return explain(Evidence(context).case(node))
+
+
+def in_words(context: Context, node: Node) -> str:
+    """The cause as part of another sentence: what is known, or how far it got."""
+    answer = explain(Evidence(context).case(replace(node, state=State.FAILED, reason="")))
+    if answer.finding and answer.finding.cause != "failed":
+        return answer.finding.sentence
+    missing = next((step for step in answer.chain if not step.reached), None)
+    return f"what did not happen: {missing.words}" if missing else "nothing more is known"
 
 
 def next_command(finding: Finding, names: Iterable[str]) -> str:
