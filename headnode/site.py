@@ -437,6 +437,21 @@ class Web(Strict):
         return not IPv4Address(self.host).is_loopback or self.certificate is not None
 
 
+class Notify(Strict):
+    """Who is told when something happens."""
+
+    severity: Literal["info", "warning", "error"] = "error"
+    """The least severe events that are told."""
+    webhook_file: Text | None = None
+    """File with a web address on its first line, to which events are posted as JSON; such addresses are secrets."""
+    mail_to: tuple[Text, ...] = ()
+    """Who gets a mail."""
+    mail_from: Text | None = None
+    """The sender; headnode@DOMAIN when not given."""
+    smtp: Text = "localhost:25"
+    """Mail server that takes mail without a password, as HOST:PORT."""
+
+
 class Database(Strict):
     url: Text | None = None
     """PostgreSQL URL for sites with more than one head node; an SQLite file when not given."""
@@ -467,6 +482,8 @@ class Site(Strict):
     """Who gets into nodes, and how."""
     web: Web = Web()
     """The pages and the API for people."""
+    notify: Notify = Notify()
+    """Who is told of what happens, by webhook or mail."""
     database: Database = Database()
     """Where the inventory is kept."""
     defaults: Settings = Settings()
