@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headnode import fields
 from headnode.errors import InvalidField, InvalidInput
 from images.nvidia.rules import NVIDIA, Architecture, Device, Names, Open, rules
 
-BRANCH = re.compile(r"(?P<number>[1-9][0-9]{2})(?P<rest>\.[0-9.]+)?(-(?P<flavour>open|proprietary))?", re.ASCII)
 GEOMETRY = re.compile(r"[1-7]g\.[0-9]+gb", re.ASCII)
 
 
@@ -119,10 +119,9 @@ def parse_branch(text: str) -> tuple[int | None, str | None, str | None]:
     """none or auto → nothing; 580, 580-open, 580.95.05 → its number, exact release and modules."""
     if text in ("none", "auto"):
         return None, None, None
-    found = BRANCH.fullmatch(text)
+    found = fields.DRIVER_BRANCH.fullmatch(text)
     if not found:
-        raise InvalidField("nvidia_branch", text, "use none, auto, a branch such as 580 or 580-open, or a release such "
-                           "as 580.95.05")  # fmt: skip
+        raise InvalidField("nvidia_branch", text, f"use {fields.DRIVER_BRANCHES}")
     version = f"{found['number']}{found['rest']}" if found["rest"] else None
     return int(found["number"]), version, found["flavour"]
 

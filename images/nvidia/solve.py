@@ -81,12 +81,11 @@ def choose_branch(machine: Machine, wanted: Wanted, archive: Archive) -> int:
             f"{first} needs branch {first.first} or newer and {oldest} ({oldest.architecture.name}) has none after "
             f"{last}: no driver drives both in one machine"
         )
-    need = f"{first} needs branch {first.first} or newer"
-    if last is not None:
-        need += f" and {oldest} none after {last}"
+    too_old = last is not None and last < min(archive.branches)
+    need = f"{oldest} has no branch after {last}" if too_old else f"{first} needs branch {first.first} or newer"
     raise StackRefused(
         f"{need}, and {archive.title} has {', '.join(map(str, archive.branches))}",
-        hint="" if wanted.source == "nvidia" else "set nvidia_source to nvidia, or use a newer release",
+        hint="" if too_old or wanted.source == "nvidia" else "set nvidia_source to nvidia, or use a newer release",
     )
 
 
@@ -99,7 +98,7 @@ def refuse_branch(machine: Machine, wanted: Wanted, number: int) -> None:
         last = gpu.architecture.last
         if last is not None and number > last:
             # The words people know a card by come first, so that the one thing to change is seen at once.
-            flavour = " and never has open modules" if wanted.modules == "open" else ""
+            flavour = " and which has no open modules" if wanted.modules == "open" else ""
             raise StackRefused(
                 f"{gpu} is {gpu.architecture.name}, whose last branch is {last}{flavour}; "
                 f"branch {wanted.asked} was asked for"
@@ -187,7 +186,7 @@ def fabric_items(machine: Machine, archive: Archive, number: int, branch: Branch
     fifth = 5 in machine.fabrics
     names = branch.fabric5 if fifth else branch.fabric
     if not names:
-        what = "the NVLink subnet manager of HGX B200" if fifth and branch.fabric else "Fabric Manager"
+        what = "Fabric Manager for NVLink 5" if fifth and branch.fabric else "Fabric Manager"
         raise StackRefused(
             f"this machine has NVSwitches, and {archive.title} has no {what} for branch {number}: "
             f"its GPUs would never start",
