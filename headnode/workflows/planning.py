@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import templates
-from headnode.effective import effective
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Node
-from headnode.workflows import hostkeys, images
+from headnode.workflows import gpu, hostkeys, images
 from headnode.workflows.context import Context
 from images.agent import firstboot
+from images.nvidia.stack import Kind
 
 # An agent's log is kept whole up to here; what comes after says nothing new.
 LOG_LIMIT = 8 * 1024 * 1024
@@ -21,6 +21,7 @@ REPORTER = "headnode-report.service"
 
 def image_for(context: Context, nodes: Sequence[Node], wanted: str | None) -> dict[str, str]:
     """Node → the exact version of the image it gets; asked for before anything is changed."""
+    gpu.refuse_impossible(context, nodes)
     chosen: dict[str, str] = {}
     for node in nodes:
         name = wanted or str(settings_of(context, node)["image"])
@@ -29,7 +30,7 @@ def image_for(context: Context, nodes: Sequence[Node], wanted: str | None) -> di
 
 
 def settings_of(context: Context, node: Node) -> dict[str, Any]:
-    return {key: found.value for key, found in effective(context.site, node).items()}
+    return gpu.settings_of(context, node)
 
 
 def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, Any]:
@@ -55,6 +56,7 @@ def computed_plan(
         known = ", ".join(context.site.layouts)
         raise NotFound(f"{node.name}'s layout is '{settings['layout']}', which site.yaml does not define ({known})")
     found = images.find(context, image)
+    gpu.refuse_unfit_image(gpu.stack_of(context, node), image, (package["name"] for package in found.packages))
     return deploy_plan(
         str(settings["layout"]),
         layout,
@@ -97,9 +99,11 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
     from images.overlay import Secrets, overlay
 
     certificate = (context.paths.ca / "ca.crt").read_text()
+    stack = gpu.stack_of(context, node)
+    keys = gpu.archive_keys(context, stack.values(Kind.ARCHIVE))
     authority = hostkeys.authority_line(context, make=True)
-    secrets = Secrets(hostkeys.certified_keys(context, node), certificate, authority)
-    made = overlay(context.site, node, settings_of(context, node), secrets)
+    secrets = Secrets(hostkeys.certified_keys(context, node), certificate, authority, keys)
+    made = overlay(context.site, node, settings_of(context, node), secrets, stack)
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
 
 
@@ -111,6 +115,7 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         "url": f"http://{context.site.provision.head}/node/v1/verify",
         "token": token,
         "hostname": f"{node.name}",
+        "gpus": gpu.expected(gpu.stack_of(context, node)),
         "mounts": [v.mount for v in layout_volumes(context, node) if v.mount and v.type not in ("swap", "swapfile")],
     }
     script = Path(firstboot.__file__).read_bytes()
