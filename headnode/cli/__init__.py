@@ -45,6 +45,7 @@ COMMANDS = {
     ),
     "diff": ("headnode.cli.publish:diff", "Show what a publish would change."),
     "image": ("headnode.cli.images:image", "Build images and the ramdisk, and look after them."),
+    "lab": ("headnode.cli.lab:lab", "A whole cluster on this machine: emulated nodes, real everything else."),
     "service": ("headnode.cli.serve:service", "Run or describe single services; for systemd."),
     "completion": ("headnode.cli.completion:completion", "Print the shell's completion script."),
 }
