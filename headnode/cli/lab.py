@@ -41,33 +41,72 @@ def lab() -> None:
 @click.option("--memory", default="1536M", show_default=True, help="Memory of each machine, such as 2G.")
 @click.option("--disks", type=click.IntRange(1, 2), default=1, show_default=True, help="Disks of each machine.")
 @click.option("--port", type=click.IntRange(1, 65_535), default=8080, show_default=True,
-              help="Port of this machine's loopback address for the web page; the next free one if it is taken.")  # fmt: skip
+              help="Port for the web page on this machine's loopback address, or the next free one.")  # fmt: skip
 @click.option("--no-images", is_flag=True, help="Without image and ramdisk: quick, but nothing can be deployed.")
-def up(name: str, nodes: int, uefi: bool, memory: str, disks: int, port: int, no_images: bool) -> None:
+@click.option("--deploy", "deploying", is_flag=True, help="Then enrol and install the nodes, as 'lab deploy' does.")
+@click.option("--since", type=float, hidden=True, help="When 'make lab' began to install packages.")
+def up(name: str, nodes: int, uefi: bool, memory: str, disks: int, port: int, no_images: bool, deploying: bool,
+       since: float | None) -> None:  # fmt: skip
     """Bring a lab up, or what is missing of it.
 
     The first time, the nodes' image and ramdisk are built, which takes minutes; they are kept for every lab after. The
-    machines are in their rack, cabled and switched off: 'headnode lab deploy' enrols and installs them.
+    machines are in their rack, cabled and switched off: 'headnode lab deploy' enrols and installs them. Interrupted, it
+    goes on where it was when it is run again.
 
     \b
     Examples:
       headnode lab up
+      headnode lab up --deploy
       headnode lab up --nodes 4 --uefi --memory 2G
       headnode lab up --name second
     """
-    from headnode.cli.images import progress_lines
-    from headnode.lab import link, stock
+    from headnode.cli import labwork
+    from headnode.lab import world
     from headnode.lab.machine import Firmware
     from headnode.lab.spec import Spec
 
+    world.is_root()
     firmware = Firmware.UEFI if uefi else Firmware.BIOS
     spec = Spec(name, (firmware,) * nodes, mebibytes(memory), disks=disks, port=port, images=not no_images)
-    with progress_lines() as progress:
-        if spec.images:
-            stock.ramdisk_base(lambda stage: progress(f"ramdisk: {stage}"))
-            stock.image(lambda stage: progress(f"image: {stage}"))
-        link.up(spec, progress)
-    tell(spec)
+    phases = labwork.Phases(timings(), nodes, since)
+    if spec.images:
+        labwork.provide_stock(phases)
+    labwork.bring_up(phases, spec)
+    if deploying:
+        labwork.deploy_all(phases, spec)
+    note(phases.summary())
+    tell(spec, installed=deploying)
+
+
+@lab.command()
+@name_option
+def deploy(name: str) -> None:
+    """Enrol and install every node of a lab that is not up.
+
+    With the product's own commands, which are shown. Without KVM the nodes follow one another, because emulated ones
+    share this machine's processors. Interrupted, the work goes on, and running it again watches it.
+
+    \b
+    Examples:
+      headnode lab deploy
+      headnode lab deploy --name second
+    """
+    from headnode.cli import labwork
+    from headnode.lab import link
+    from headnode.lab.spec import Spec
+
+    spec = Spec.read(link.existing(name).spec)
+    link.order(name, "status")
+    phases = labwork.Phases(timings(), len(spec.firmware))
+    labwork.deploy_all(phases, spec)
+    note(phases.summary())
+    tell(spec, installed=True)
+
+
+def timings() -> Path:
+    from headnode.lab import stock
+
+    return stock.CACHE / "timings.json"
 
 
 def mebibytes(text: str) -> int:
@@ -78,18 +117,24 @@ def mebibytes(text: str) -> int:
     return to_bytes(text) // MIB
 
 
-def tell(spec: "Spec") -> None:
+def tell(spec: "Spec", *, installed: bool = False) -> None:
     """Where everything is, and what to try."""
     from headnode.lab import link
     from headnode.lab.spec import Places
 
-    root, more = Places.of(spec.name).head.root, link.naming(spec.name)
-    note(f"The lab '{spec.name}' is up: {', '.join(node.name for node in spec.nodes)}; the head node's root is {root}.")
-    note(f"  headnode lab deploy{more}                  enrol and install its nodes")
-    note(f"  headnode lab shell{more}                   a shell on the head node, where 'headnode' is this cluster's")
+    more = link.naming(spec.name)
+    note(f"The lab '{spec.name}' is up; the head node's root is {Places.of(spec.name).head.root}. Next:")
+    lines = [] if installed else [(f"headnode lab deploy{more}", "enrol and install its nodes")]
+    lines += [
+        (f"headnode lab shell{more}", "a shell on the head node, where 'headnode' is this cluster's"),
+        (f"headnode lab console{more} {spec.nodes[0].name}", "a machine's serial console"),
+        (f"headnode lab fault{more} {spec.nodes[-1].name} dead-bmc", "let something go wrong"),
+        (f"headnode lab down{more}", "remove everything"),
+    ]
     if port := link.order(spec.name, "status").get("port"):
-        note(f"  http://127.0.0.1:{port}                the web page")
-    note(f"  headnode lab down{more}                    remove everything")
+        lines.insert(0, (f"open http://127.0.0.1:{port}", "the web page"))
+    for command, what in lines:
+        note(f"  {command:<40} {what}")
 
 
 @lab.command()
@@ -233,8 +278,8 @@ def reset(name: str, yes: bool) -> None:
 
     spec = Spec.read(link.existing(name).spec)
     confirm(f"Erase the disks and the inventory of the lab '{name}'?", yes)
+    link.down(name)
     with progress_lines() as progress:
-        link.down(name)
         link.up(spec, progress)
     tell(spec)
 

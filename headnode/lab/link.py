@@ -19,6 +19,7 @@ from headnode.lab.lab import LabRuns, sweep
 from headnode.lab.process import recorded, wait_for
 from headnode.lab.spec import HOME, NodeSpec, Places, Spec, names
 from headnode.lab.world import Progress, free_port, is_root, prepare
+from headnode.run import Completed
 
 UP_WITHIN, DOWN_WITHIN = 300.0, 60.0
 LOOK_EVERY = 0.2
@@ -58,6 +59,12 @@ def existing(name: str) -> Places:
         known = ", ".join(names())
         raise NotFound(f"there is no lab '{name}'" + (f"; there is {known}" if known else ""), hint="headnode lab up")
     return places
+
+
+def headnode(name: str, *words: str) -> Completed:
+    """A command of the product, run on the head node of a lab."""
+    argv = [sys.executable, "-m", "headnode", "--root", str(existing(name).head.root), *words]
+    return net.Namespace(net.namespace_name(name, "head")).run(argv, check=False, timeout=300)
 
 
 def known_node(name: str, node: str) -> NodeSpec:

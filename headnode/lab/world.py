@@ -82,7 +82,7 @@ class World:
 
 @contextmanager
 def world(spec: Spec, *, cache: Path = stock.CACHE, progress: Progress = stock.quietly) -> Iterator[World]:
-    """Bring it up; whatever happens, nothing runs afterwards. Its directory stays, for the next time or for remove()."""
+    """Bring it up; whatever happens, nothing runs afterwards. Its directory stays until link.down() removes it."""
     places = Places.of(spec.name)
     prepare(places, spec)
     progress("laying the wires")
@@ -130,22 +130,25 @@ def set_up(made: World) -> None:
     """A site as 'headnode init' makes it, then with the lab's own answers."""
     words = ["--cluster", made.spec.name, "--domain", DOMAIN]
     made.headnode("init", "--yes", *words, "--provision-interface", "eth0", "--management-interface", "eth1")
-    write_whole(made.places.head.site_file, site_text(made.spec, made.places).encode(), 0o640)
+    places = made.places
+    password_file = f"/{places.bmc_password.relative_to(places.head.root)}"
+    text = site_text(made.spec.name, password_file, places.ssh_key.with_suffix(".pub").read_text().strip())
+    write_whole(places.head.site_file, text.encode(), 0o640)
     checked = made.headnode("site", "check", check=False)
     if checked.returncode != 0:
-        made.places.head.site_file.unlink()
+        places.head.site_file.unlink()
         raise HeadnodeError(f"the lab's site file is not valid: {checked.stderr.strip()}")
 
 
-def site_text(spec: Spec, places: Places) -> str:
+def site_text(cluster: str, password_file: str, key: str) -> str:
     return templates.render(
         "lab/site.yaml.j2",
-        cluster=spec.name,
+        cluster=cluster,
         domain=DOMAIN,
-        password_file=f"/{places.bmc_password.relative_to(places.head.root)}",
-        key=places.ssh_key.with_suffix(".pub").read_text().strip(),
+        password_file=password_file,
+        key=key,
         image=stock.NAME,
-        made_from=f"lab {spec.name}",
+        made_from=f"lab {cluster}",
     )
 
 
@@ -159,17 +162,11 @@ def rack(made: World, node: NodeSpec) -> LabNode:
         disks=disks, serial=node.serial,
     )  # fmt: skip
     made.bmcs.add_address("eth0", f"{node.bmc}/16")
-    return made.lab.enter(
-        lab_node(
-            made.lab,
-            machine,
-            [made.provision],
-            bmc_host=made.bmcs,
-            bmc_address=node.bmc,
-            password=made.places.bmc_password.read_text().strip(),
-            directory=home,
-        )  # fmt: skip
+    password = made.places.bmc_password.read_text().strip()
+    racked = lab_node(
+        made.lab, machine, [made.provision], bmc_host=made.bmcs, bmc_address=node.bmc, password=password, directory=home
     )
+    return made.lab.enter(racked)
 
 
 def free_port(wanted: int) -> int:
