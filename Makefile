@@ -16,13 +16,16 @@ TEST_PACKAGES := $(LAB_PACKAGES) postgresql ipmitool \
     busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
     e2fsprogs mount netplan.io openssh-server chrony sudo sssd-common sssd-tools systemd
 
+# The pages' scripts come from npm; where it is installed already, however it came there, it is not installed again.
+NPM_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
+
 .PHONY: help
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .PHONY: lab
 lab: ## Bring up a cluster of emulated machines on this machine, with two nodes installed; 'headnode lab down' removes it
-	@begun=$$(date +%s) && $(MAKE) --no-print-directory lab-packages $(VENV)/installed && \
+	@begun=$$(date +%s) && $(MAKE) --no-print-directory lab-packages $(VENV)/installed $(VENV)/assets && \
 	    $(SUDO) $(VENV)/bin/headnode lab up --deploy --since $$begun
 
 .PHONY: test
@@ -44,15 +47,19 @@ clean: ## Remove everything that was made
 
 .PHONY: run-packages lab-packages test-packages
 run-packages:
-	@$(SUDO) sh tests/install-packages $(RUN_PACKAGES)
+	@$(SUDO) sh tests/install-packages $(RUN_PACKAGES) $(NPM_PACKAGES)
 lab-packages:
-	@$(SUDO) sh tests/install-packages $(LAB_PACKAGES)
+	@$(SUDO) sh tests/install-packages $(LAB_PACKAGES) $(NPM_PACKAGES)
 test-packages:
-	@$(SUDO) sh tests/install-packages $(TEST_PACKAGES)
+	@$(SUDO) sh tests/install-packages $(TEST_PACKAGES) $(NPM_PACKAGES)
 
 $(VENV)/installed: setup.cfg constraints.txt | run-packages
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,postgresql]'
+	touch $@
+
+$(VENV)/assets: headnode/web/package-lock.json headnode/web/vendor.py | $(VENV)/installed
+	$(VENV)/bin/python -m headnode.web.vendor
 	touch $@
 
 # tox makes environments of its own, so it only needs itself.
