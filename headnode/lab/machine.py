@@ -53,6 +53,8 @@ class Disk:
     path: Path
     size: int
     serial: str
+    # Which disk the firmware starts from is its own setting, and no matter of slots; by default it is the first.
+    boot_order: int | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,6 @@ def _disks(machine: Machine) -> list[str]:
         device = f"virtio-blk-pci,id=disk{number},drive=drive{number},serial={disk.serial}"
         words += [
             "-drive", f"if=none,id=drive{number},format=raw,discard=unmap,file={disk.path}",
-            "-device", f"{device},bootindex={FIRST_DISK + number}",
+            "-device", f"{device},bootindex={FIRST_DISK + (number if disk.boot_order is None else disk.boot_order)}",
         ]  # fmt: skip
     return words
