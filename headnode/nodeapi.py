@@ -140,7 +140,7 @@ def add_progress_routes(app: Flask, context: Context) -> None:
     def events(deployment: Deployment, node: Node) -> "ResponseReturnValue":
         said = body()
         planning.keep_log(context, deployment, str(said.get("log", "")))
-        deploy.progress(context, deployment, listed(said.get("events")))
+        deploy.progress(context, deployment, listed(said.get("events")), said.get("now"))
         return jsonify({})
 
     @app.post("/node/v1/done")

@@ -169,6 +169,11 @@ class Change:
         query = select(func.count()).select_from(tokens).where(tokens.c.deployment_id == deployment.id)
         return int(self._connection.execute(query).scalar_one())
 
+    def tokens_used(self, deployment: Deployment) -> int:
+        """How often an agent took up this work."""
+        used = (tokens.c.deployment_id == deployment.id) & tokens.c.used.is_not(None)
+        return int(self._connection.execute(select(func.count()).select_from(tokens).where(used)).scalar_one())
+
     def _new_token(self, deployment: Deployment, address: str, purpose: str, expires: datetime) -> str:
         token = new_token()
         values = {"deployment_id": deployment.id, "address": address, "purpose": purpose, "expires": expires}
@@ -214,9 +219,11 @@ class Change:
         for batch in chunks(node.id for node in of):
             self._connection.execute(update(deployments).where(deployments.c.node_id.in_(batch)).values(disks=null()))
 
-    def finish_deployment(self, number: int, result: str, reason: str | None = None) -> None:
+    def finish_deployment(self, number: int, result: str, reason: str | None = None) -> bool:
+        """False when it had been over before."""
         step = update(deployments).where(deployments.c.id == number, deployments.c.finished.is_(None))
-        self._connection.execute(step.values(finished=self.now, result=result, reason=reason))
+        done = self._connection.execute(step.values(finished=self.now, result=result, reason=reason))
+        return done.rowcount == 1
 
     def remember_hardware(self, node: Node, found: Mapping[str, Any]) -> None:
         self._connection.execute(delete(hardware).where(hardware.c.node_id == node.id))
