@@ -138,7 +138,7 @@ def work(
 
     nodes = select(at, nodeset)
     workflow.refuse_unsuitable(nodes, intent)
-    chosen = planning.image_for(at, nodes, image) if intent == "deploy" else {}
+    chosen = planning.image_for(at, nodes, image, consent) if intent == "deploy" else {}
     if dry_run:
         for node in nodes:
             show_plan(at, node, chosen.get(node.name), consent)
