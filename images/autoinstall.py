@@ -50,7 +50,7 @@ def document(about: Inputs) -> dict[str, Any]:
         "timezone": "Etc/UTC",
         **({"proxy": proxy} if proxy else {}),
         "apt": apt(about),
-        "storage": curtin.storage(about.resolved),
+        "storage": curtin.storage(about.resolved, str(about.facts.get("firmware"))),
         "kernel": {"flavor": "generic"},
         # People come from the directory and administrators by key, so no account is made here.
         "user-data": {"hostname": about.node.name, "disable_root": False, "ssh_pwauth": False, "users": []},

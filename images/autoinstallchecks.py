@@ -63,7 +63,7 @@ def size_problems(actions: list[dict[str, Any]], facts: Mapping[str, Any]) -> It
 
 
 def boot_problems(actions: list[dict[str, Any]], firmware: str) -> Iterator[str]:
-    """By UEFI a partition is the place of the boot loader, by BIOS a whole disk; there must be one, and only that kind."""
+    """By UEFI a partition is the boot loader's place, by BIOS a whole disk; one there must be, none of the other."""
     disks = [a["id"] for a in actions if a["type"] == "disk" and a.get("grub_device")]
     partitions = [a["id"] for a in actions if a["type"] == "partition" and a.get("grub_device")]
     wanted, other, what = (partitions, disks, "partition") if firmware == "uefi" else (disks, partitions, "disk")

@@ -31,7 +31,7 @@ def refuse_unfit(context: Context, node: Node, medium: Image, consent: set[str])
     for key, wanted in (("os", system), *((key, str(settings[key])) for key in told)):
         if told[key] != wanted:
             raise InvalidInput(
-                f"{node.name}: {medium.reference} has {key} {told[key]}, and {key} is '{wanted}' for {method}"
+                f"{node.name}: {medium.reference} is of {key} {told[key]}, and {method} wants '{wanted}'"
             )
     if context.site.boot.uefi == "shim":
         raise InvalidInput(
@@ -146,9 +146,10 @@ def preview(context: Context, node: Node, medium: Image, consent: set[str]) -> I
     about = inputs(context, node, facts, 0, "", consent)
     yield f"installer {medium.reference} ({medium.manifest['title']}), by {medium.method}"
     for table in about.resolved.tables:
-        yield f"disk {table.name}: {table.disk.device}, serial {table.disk.serial or '-'}, {table.disk.size / 1e9:.1f} GB"
+        disk = table.disk
+        yield f"disk {table.name}: {disk.device}, serial {disk.serial or '-'}, {disk.size / 1e9:.1f} GB"
         for part in table.parts:
-            kept = ", kept" if part.kept else ""
-            yield f"  {part.number} {part.volume.name}: {part.size / 1e9:.2f} GB {part.volume.type} {part.volume.mount or ''}{kept}"
+            words = f"{part.volume.type} {part.volume.mount or ''}{', kept' if part.kept else ''}"
+            yield f"  {part.number} {part.volume.name}: {part.size / 1e9:.2f} GB {words}"
     yield f"NVIDIA: {about.stack.summary}"
     yield f"{len(about.packages)} packages: {' '.join(about.packages)}"

@@ -1,7 +1,7 @@
 """The agent inside a distribution's own installer: it ends what the installer began, and tells the head node.
 
 It comes as one file (images/installer.py makes it) with its settings inside, and runs in Ubuntu's live system, or in
-the new Debian itself. `finish TARGET` writes the node's own files and says that it is done; `failed DIRECTORY` sends logs.
+the new Debian itself. `finish TARGET` writes the node's own files and says that it is done; `failed PLACE` sends logs.
 """
 
 import json
