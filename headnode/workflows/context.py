@@ -78,6 +78,12 @@ class Context:
         if "inventory" in self.__dict__:
             self.inventory.close()
 
+    def acting(self, actor: str, cause: str) -> "Context":
+        """The same place for somebody else: what is read and open already is shared."""
+        made = replace(self, actor=actor, cause=cause)
+        made.__dict__.update(site_text=self.site_text, site=self.site, inventory=self.inventory)
+        return made
+
     def because(self, cause: str) -> "Context":
         return replace(self, cause=cause)
 

@@ -308,6 +308,7 @@ def retire(context: Context, names: Sequence[str]) -> list[str]:
                 f"{nodeset.fold(locked)} locked; nothing was retired",
                 hint="'headnode set NODE locked=false' unlocks",
             )
+        change.forget_disks(nodes)
         change.record_all(
             Event("retire", "retired; its MAC, address and BMC are free again", change.actor, change.cause, node.name,
                   data={key: value for key, value in document(node).items() if key != "settings"})
