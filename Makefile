@@ -16,8 +16,9 @@ TEST_PACKAGES := $(LAB_PACKAGES) postgresql ipmitool \
     busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
     e2fsprogs mount netplan.io openssh-server chrony sudo sssd-common sssd-tools systemd
 
-# The pages' scripts come from npm; where it is installed already, however it came there, it is not installed again.
-NPM_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
+# The pages' scripts come from npm; where they are, or it is installed already, however it came there, it is not
+# installed again.
+NPM_PACKAGES := $(if $(or $(wildcard headnode/web/static/vendor/htmx.min.js),$(shell command -v npm)),,nodejs npm)
 
 .PHONY: help
 help: ## Say what can be made
