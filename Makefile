@@ -14,6 +14,7 @@ RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 util-linux m
 LAB_PACKAGES := $(RUN_PACKAGES) openipmi qemu-system-x86 ovmf seabios ipxe-qemu nftables openssh-client
 TEST_PACKAGES := $(LAB_PACKAGES) postgresql ipmitool \
     busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
+    vagrant libvirt-clients shellcheck \
     e2fsprogs mount netplan.io openssh-server chrony sudo sssd-common sssd-tools systemd
 
 # The pages' scripts come from npm; where they are, or it is installed already, however it came there, it is not
