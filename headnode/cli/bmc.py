@@ -8,7 +8,7 @@ import click
 
 from headnode.cli.common import NodeSetType, confirm, confirm_count, context, emit, note, output_option, yes_option
 from headnode.cli.folded import end, fanout_option, finish, folded_option, progress
-from headnode.errors import InvalidInput
+from headnode.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,7 +173,10 @@ def set_password(
     if rotate and (known or password_file):
         raise InvalidInput("--random makes its own passwords; leave --known and --password-file away")
     password = None if rotate else given_password(password_file, twice=not known)
-    confirm(f"{'Remember' if known else 'Change'} the password of {len(nodes)} BMCs?", yes)
+    if known:
+        confirm(f"Remember the password of {counted(len(nodes), 'BMC')}?", yes)
+    else:
+        confirm_count("Change the BMC password of", nodes, yes)
     act = workflow.adopt if known else workflow.rotate
     answers = act(at, nodes, password, fanout=fanout, on_answer=progress())
     finish(ctx, answers, output)
