@@ -47,6 +47,8 @@ COMMANDS = {
     "diff": ("headnode.cli.publish:diff", "Show what a publish would change."),
     "known-hosts": ("headnode.cli.publish:known_hosts", "Print what SSH needs to know the nodes by."),
     "image": ("headnode.cli.images:image", "Build images and the ramdisk, and look after them."),
+    "gpu": ("headnode.cli.gpu:gpu", "Show what nodes' GPUs need, and the rules behind it."),
+    "lab": ("headnode.cli.lab:lab", "A whole cluster on this machine: emulated nodes, real everything else."),
     "service": ("headnode.cli.serve:service", "Run or describe single services; for systemd."),
     "completion": ("headnode.cli.completion:completion", "Print the shell's completion script."),
 }
