@@ -6,32 +6,29 @@ QEMU dials a unix socket, as it is in the namespace of the wires; ipmi_sim liste
 import contextlib
 import select
 import socket
-import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from headnode.lab.background import Background
 from headnode.lab.net import Namespace
 
 LOOK_EVERY = 0.2
 CHUNK = 4096
 
 
-class InBandCable:
+class InBandCable(Background):
     def __init__(self, path: Path, host: Namespace) -> None:
+        super().__init__(f"in-band {path.parent.name}")
         self.port = free_port(host)
         self._host = host
-        self._over = threading.Event()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._server.bind(str(path))
         self._server.listen()
         self._server.settimeout(LOOK_EVERY)
-        self._thread = threading.Thread(target=self._run, name=f"in-band {path.parent.name}", daemon=True)
 
-    def _run(self) -> None:
-        while not self._over.is_set():
+    def run(self) -> None:
+        while not self.over.is_set():
             try:
                 machine, _ = self._server.accept()
             except TimeoutError:
@@ -45,7 +42,7 @@ class InBandCable:
             return socket.create_connection(("127.0.0.1", self.port), timeout=5)
 
     def _carry(self, other: dict[socket.socket, socket.socket]) -> None:
-        while not self._over.is_set():
+        while not self.over.is_set():
             ready, _, _ = select.select(list(other), [], [], LOOK_EVERY)
             for end in ready:
                 data = end.recv(CHUNK)
@@ -53,15 +50,7 @@ class InBandCable:
                     return
                 other[end].sendall(data)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join(5)
+    def close(self) -> None:
         self._server.close()
 
 
