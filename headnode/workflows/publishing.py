@@ -49,13 +49,14 @@ class Wanted:
 
 
 def producers(context: Context) -> list[Producer]:
+    from headnode.directory.server import Slapd
     from headnode.workflows.discovery import open_window
     from pxe.boot import BootScripts
     from pxe.dnsmasq import Dnsmasq
     from pxe.nginx import Nginx
 
     window = open_window(context)
-    return [BootScripts(window), Dnsmasq(context.paths, window), Nginx(context.paths)]
+    return [BootScripts(window), Dnsmasq(context.paths, window), Nginx(context.paths), Slapd(context.paths)]
 
 
 def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:
