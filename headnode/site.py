@@ -134,7 +134,7 @@ Domain = Annotated[
     for_editors(rf"{fields.LABEL.pattern}(\.{fields.LABEL.pattern})+"),
 ]
 DistinguishedName = Annotated[
-    Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;]+(, *[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;]+)*$")
+    Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+(, *[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+)*$")
 ]
 Account = Annotated[str, field_check(lambda value: fields.account_name(value)), for_editors(fields.ACCOUNT.pattern)]
 Cidr = Annotated[IPv4Network, BeforeValidator(network), for_editors(rf"{OCTETS}/[0-9]{{1,2}}")]

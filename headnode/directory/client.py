@@ -7,8 +7,6 @@ from typing import Any
 from headnode.directory.connect import ASYNC, SYNC, connection_elsewhere, connection_to, escaped, explained
 from headnode.directory.entries import (
     GROUP_CLASSES,
-    LOCKED,
-    LOCKED_FOR_EVER,
     PERSON_CLASSES,
     Attributes,
     Entry,
@@ -22,8 +20,8 @@ from headnode.directory.entries import (
     person_attributes,
     person_of,
 )
-from headnode.directory.names import Tree
 from headnode.errors import HeadnodeError, InvalidInput, NotFound, Taken
+from headnode.ldaptree import LOCKED, LOCKED_FOR_EVER, Tree
 from headnode.paths import Paths
 from headnode.site import Directory as Settings
 
@@ -231,6 +229,8 @@ def our_directory(paths: Paths, tree: Tree) -> Iterator[Directory]:
 
 
 @contextmanager
-def other_directory(settings: Settings, tree: Tree, words: Vocabulary, password: str | None) -> Iterator[Directory]:
-    with connection_elsewhere(settings, password) as connection:
+def other_directory(
+    settings: Settings, tree: Tree, words: Vocabulary, ca_file: str | None, password: str | None
+) -> Iterator[Directory]:
+    with connection_elsewhere(settings, ca_file, password) as connection:
         yield Directory(connection, tree, words, ours=False)

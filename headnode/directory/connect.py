@@ -66,9 +66,9 @@ def connection_to(socket: Path, strategy: Literal["SYNC", "ASYNC"]) -> Iterator[
 
 
 @contextmanager
-def connection_elsewhere(settings: Settings, password: str | None) -> Iterator[Any]:
+def connection_elsewhere(settings: Settings, ca_file: str | None, password: str | None) -> Iterator[Any]:
     """A site's own directory: always over TLS, its certificate always checked, and nothing is ever written."""
-    tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, version=ssl.PROTOCOL_TLS_CLIENT, ca_certs_file=settings.ca_file)
+    tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, version=ssl.PROTOCOL_TLS_CLIENT, ca_certs_file=ca_file)
     secure = str(settings.uri).startswith("ldaps:")
     server = ldap3.Server(str(settings.uri), tls=tls, use_ssl=secure, get_info=ldap3.NONE, connect_timeout=PATIENCE)
     connection: Any = ldap3.Connection(

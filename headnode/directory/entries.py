@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headnode.directory.names import Tree
+from headnode.ldaptree import LOCKED, LOCKED_FOR_EVER, Tree
 from headnode.site import Directory, Site
 
 PERSON_CLASSES = ("inetOrgPerson", "posixAccount", "ldapPublicKey")
 GROUP_CLASSES = ("groupOfMembers", "posixGroup")
 SHELL = "/bin/bash"
-# What the password policy takes for "locked by an administrator, until one unlocks it".
-LOCKED_FOR_EVER = "000001010000Z"
-LOCKED = "pwdAccountLockedTime"
 
 Entry = Mapping[str, list[bytes]]
 Attributes = dict[str, list[str]]

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import templates
 from headnode import authority, run
-from headnode.directory.names import Tree
 from headnode.errors import ProgramFailed, PublishFailed
+from headnode.ldaptree import Tree
 from headnode.model import File, Files, Node
 from headnode.paths import Paths
 from headnode.site import Site

@@ -1,6 +1,7 @@
 """Audit."""
 
 from dataclasses import dataclass
+
 from headnode.workflows.context import Context
 
 

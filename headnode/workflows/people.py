@@ -14,8 +14,8 @@ from pathlib import Path
 from headnode import homes, vault
 from headnode.directory.client import Directory, other_directory, our_directory
 from headnode.directory.entries import Group, Person, foundation, person_attributes, vocabulary
-from headnode.directory.names import Tree
 from headnode.errors import InvalidInput, Taken
+from headnode.ldaptree import Tree
 from headnode.model import Kind
 from headnode.workflows import personfields
 from headnode.workflows.context import Context
@@ -48,9 +48,10 @@ def directory(context: Context, *, writing: bool = False) -> Iterator[Directory]
             "directory.mode in site.yaml is external, so Headnode reads the directory and never changes it",
             hint=f"make the change at {site.directory.uri}",
         )
-    file = site.directory.bind_password_file
+    file, ca = site.directory.bind_password_file, site.directory.ca_file
     password = vault.read_password(context.paths.root / file.lstrip("/")) if file else None
-    with other_directory(site.directory, tree, vocabulary(site.directory), password) as found:
+    trusted = str(context.paths.root / ca.lstrip("/")) if ca else None
+    with other_directory(site.directory, tree, vocabulary(site.directory), trusted, password) as found:
         yield found
 
 

@@ -1,8 +1,11 @@
-"""Where things are in the tree. Pure."""
+"""Where things are in our own directory, and how it says that somebody is locked. Pure."""
 
 from dataclasses import dataclass
 
 from headnode.site import Site
+
+# What the password policy takes for "locked by an administrator, until one unlocks it".
+LOCKED, LOCKED_FOR_EVER = "pwdAccountLockedTime", "000001010000Z"
 
 
 @dataclass(frozen=True)
