@@ -103,6 +103,14 @@ def sign_server(ca: Path, directory: Path, name: str, addresses: Sequence[str], 
     write_whole(certificate_file, certificate.public_bytes(encoding), 0o644)
 
 
+def is_good(ca: Path, certificate: Path, addresses: Sequence[str]) -> bool:
+    """Whether a certificate of ours needs no renewing yet."""
+    from cryptography import x509
+
+    wanted = x509.SubjectAlternativeName([general_name(address) for address in addresses])
+    return still_good(certificate, x509.load_pem_x509_certificate((ca / "ca.crt").read_bytes()), wanted)
+
+
 def general_name(name: str) -> "GeneralName":
     from ipaddress import ip_address
 

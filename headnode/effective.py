@@ -4,7 +4,7 @@ The nearest voice wins: the node itself, its groups (in the order they stand in 
 profile's parents, the site's defaults, and last what Headnode ships.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,12 @@ def effective(site: Site, node: Node) -> dict[str, Value]:
 
 
 def value(site: Site, node: Node, key: str) -> Any:
-    return nearest(key, list(sources(site, node))).value
+    return values(site, node, (key,))[0]
+
+
+def values(site: Site, node: Node, keys: Sequence[str]) -> list[Any]:
+    voices = list(sources(site, node))
+    return [nearest(key, voices).value for key in keys]
 
 
 def nearest(key: str, voices: list[tuple[str, dict[str, Any]]]) -> Value:

@@ -119,6 +119,18 @@ def for_editors(pattern: str) -> Any:
     return Field(json_schema_extra={"pattern": f"^({pattern})$"})
 
 
+def listener(value: str) -> str:
+    """An address and a port, such as 127.0.0.1:8080."""
+    host, _, port = value.rpartition(":")
+    try:
+        address = IPv4Address(host)
+    except ValueError:
+        address = IPv4Address(0)
+    if not port.isdecimal() or not 1 <= int(port) <= 65_535 or address == IPv4Address(0):
+        raise ValueError("use one address of this machine and a port, such as 127.0.0.1:8080")
+    return f"{address}:{int(port)}"
+
+
 OCTETS = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
 Text = Annotated[str, field_check(text)]
 Label = Annotated[str, field_check(lambda value: fields.plain_label(value)), for_editors(fields.WORD.pattern)]
@@ -138,6 +150,7 @@ DistinguishedName = Annotated[
 ]
 Account = Annotated[str, field_check(lambda value: fields.account_name(value)), for_editors(fields.ACCOUNT.pattern)]
 Cidr = Annotated[IPv4Network, BeforeValidator(network), for_editors(rf"{OCTETS}/[0-9]{{1,2}}")]
+Listener = Annotated[str, AfterValidator(listener), for_editors(rf"{OCTETS}:[0-9]{{1,5}}")]
 Release = Annotated[
     Text, BeforeValidator(numbers_too), WithJsonSchema({"type": ["string", "number"], "examples": ["12", "24.04"]})
 ]
@@ -310,7 +323,7 @@ class Layout(Strict):
 
 class Rack(Strict):
     budget_watts: int | None = Field(default=None, ge=1)
-    """Power the rack may draw; nodes are switched on in waves that stay below it."""
+    """Power the rack may draw: nodes are switched on in waves that stay below it, with what runs there already."""
     units: int = Field(default=42, ge=1, le=100)
     """Height in rack units."""
     location: Text = ""
@@ -419,6 +432,32 @@ class Access(Strict):
     'headnode user passwd --break-glass' keeps sealed."""
 
 
+class Web(Strict):
+    listen: Listener = "127.0.0.1:8080"
+    """Address and port of the pages and the API: this machine's loopback, or its address on the admins' network."""
+    certificate: Text | None = None
+    """Certificate (PEM, with its chain) for HTTPS; without it Headnode's own CA signs one. Loopback needs none."""
+    key: Text | None = None
+    """The certificate's private key, readable by root alone."""
+    session_hours: int = Field(default=12, ge=1, le=720)
+    """A login lasts at most so long."""
+    idle_minutes: int = Field(default=60, ge=1, le=10_080)
+    """A login that was not used for so long is over."""
+
+    @property
+    def host(self) -> str:
+        return self.listen.rpartition(":")[0]
+
+    @property
+    def port(self) -> str:
+        return self.listen.rpartition(":")[2]
+
+    @property
+    def encrypted(self) -> bool:
+        """Passwords never cross a network in the clear: everywhere but on loopback it is HTTPS."""
+        return not IPv4Address(self.host).is_loopback or self.certificate is not None
+
+
 class Database(Strict):
     url: Text | None = None
     """PostgreSQL URL for sites with more than one head node; an SQLite file when not given."""
@@ -447,6 +486,8 @@ class Site(Strict):
     """Shared file systems that every node mounts."""
     access: Access = Access()
     """Who gets into nodes, and how."""
+    web: Web = Web()
+    """The pages and the API for people."""
     database: Database = Database()
     """Where the inventory is kept."""
     defaults: Settings = Settings()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from itertools import combinations
 
 from headnode import fields, layoutchecks
@@ -28,6 +29,7 @@ def problems(site: Site) -> Iterator[Problem]:
         yield from layout_problems(name, layout)
     yield from service_problems(site)
     yield from storage_problems(site)
+    yield from web_problems(site)
 
 
 def network_problems(site: Site) -> Iterator[Problem]:
@@ -168,6 +170,17 @@ def group_problems(site: Site) -> Iterator[Problem]:
     for at, group in named:
         if group is not None and not fields.ACCOUNT.fullmatch(group):
             yield Problem(at, group, "use up to 32 lower-case letters, digits, _ and -, beginning with a letter")
+
+
+def web_problems(site: Site) -> Iterator[Problem]:
+    """People's door is never where nodes or BMCs are."""
+    address = IPv4Address(site.web.host)
+    for name, net in site.networks.items():
+        if address in net.cidr:
+            expected = f"that is on the network '{name}'; use loopback or the address on the admins' network"
+            yield Problem(("web", "listen"), site.web.listen, expected)
+    if (site.web.certificate is None) != (site.web.key is None):
+        yield Problem(("web", "certificate"), site.web.certificate or "", "give certificate and key, or neither")
 
 
 NFS_SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9._+/-]*", re.ASCII)

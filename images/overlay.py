@@ -51,8 +51,9 @@ class Secrets:
     """What the caller keeps sealed and hands out for the time of a deployment."""
 
     host_keys: tuple[HostKey, ...] = ()
-    # Not a secret, but it comes from the same place.
+    # No secrets, but they come from the same place.
     ca_certificate: str = ""
+    ssh_authority: str = ""
     # The hash of the local account's password, if it has one.
     admin_hash: str = field(default="", repr=False)
     # Of a directory that is not ours: what to trust, and the password of the account it is read with.
@@ -169,6 +170,10 @@ def ssh(about: Subject) -> Made:
     for key in keys:
         yield key.path, OverlayFile(key.private.encode(), 0o600)
         yield f"{key.path}.pub", OverlayFile(f"{key.public} {about.node.name}\n".encode())
+        if key.certificate:
+            yield f"{key.path}-cert.pub", OverlayFile(f"{key.certificate}\n".encode())
+    if about.secrets.ssh_authority:
+        yield "/etc/ssh/ssh_known_hosts", about.file("known_hosts", authority=about.secrets.ssh_authority)
     if about.site.access.admin_keys:
         yield "/root/.ssh/authorized_keys", about.file("authorized_keys", 0o600)
     access = about.site.access

@@ -46,6 +46,7 @@ COMMANDS = {
         "Print a file, or all files of nodes, as they would be published.",
     ),
     "diff": ("headnode.cli.publish:diff", "Show what a publish would change."),
+    "known-hosts": ("headnode.cli.publish:known_hosts", "Print what SSH needs to know the nodes by."),
     "image": ("headnode.cli.images:image", "Build images and the ramdisk, and look after them."),
     "service": ("headnode.cli.serve:service", "Run or describe single services; for systemd."),
     "completion": ("headnode.cli.completion:completion", "Print the shell's completion script."),

@@ -104,10 +104,18 @@ def prepare(site: Site, places: Paths) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(mode)
         os.chown(directory, owner.pw_uid, owner.pw_gid)
-    names = [f"head.{site.domain}", "head", *(str(net.head) for net in site.networks.values() if net.head)]
-    authority.sign_server(places.ca, tls, "slapd", names, site.cluster)
+    authority.sign_server(places.ca, tls, "slapd", names(site), site.cluster)
     for file in tls.iterdir():
         os.chown(file, owner.pw_uid, owner.pw_gid)
+
+
+def names(site: Site) -> list[str]:
+    """Everything that nodes and programs may call this server by."""
+    return [f"head.{site.domain}", "head", *(str(net.head) for net in site.networks.values() if net.head)]
+
+
+def certificate_ends_soon(site: Site, places: Paths) -> bool:
+    return not authority.is_good(places.ca, places.directory / "tls/slapd.crt", names(site))
 
 
 def socket_url(places: Paths) -> str:

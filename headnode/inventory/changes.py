@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, null, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headnode.errors import Taken
@@ -193,14 +193,27 @@ class Change:
         self._connection.execute(
             update(deployments)
             .where(deployments.c.id == found)
-            .values(session=digest(session), step=None, percent=None)
+            .values(session=digest(session), step=None, percent=None, received=None, total=None)
         )
         return int(found), session
 
-    def progress(self, number: int, step: str | None, percent: int | None) -> None:
-        values = {key: value for key, value in (("step", step), ("percent", percent)) if value is not None}
-        if values:
+    def progress(
+        self, number: int, step: str | None, percent: int | None, received: int | None = None, total: int | None = None
+    ) -> None:
+        """How far it is; a step that counts no bytes leaves none to be shown."""
+        if step is not None or percent is not None:
+            values = {"step": step, "percent": percent, "received": received, "total": total}
             self._connection.execute(update(deployments).where(deployments.c.id == number).values(values))
+
+    def remember_disks(self, number: int, serials: Mapping[str, str]) -> None:
+        """Which disks a deployment is about to write, by the layout's names for them."""
+        step = update(deployments).where(deployments.c.id == number)
+        self._connection.execute(step.values(disks=dict(serials)))
+
+    def forget_disks(self, of: Collection[Node]) -> None:
+        """These machines are gone: another one of the same name has disks of its own."""
+        for batch in chunks(node.id for node in of):
+            self._connection.execute(update(deployments).where(deployments.c.node_id.in_(batch)).values(disks=null()))
 
     def finish_deployment(self, number: int, result: str, reason: str | None = None) -> None:
         step = update(deployments).where(deployments.c.id == number, deployments.c.finished.is_(None))

@@ -11,6 +11,7 @@ from headnode.paths import Paths
 from headnode.reconcile.duties import (
     close_overdue_windows,
     fail_overdue_work,
+    keep_the_directory_ready,
     leave_when_the_site_changes,
     look_for_foreign_dhcp,
 )
@@ -58,6 +59,7 @@ def main() -> None:
         "discovery": partial(close_overdue_windows, context),
         "deadlines": partial(fail_overdue_work, context),
         "foreign-dhcp": partial(look_for_foreign_dhcp, context),
+        "directory": partial(keep_the_directory_ready, context),
         "site": partial(leave_when_the_site_changes, context),
     }
     threads = [

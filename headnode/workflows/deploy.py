@@ -4,6 +4,7 @@ Every change here is a transaction of its own and can be repeated: an agent that
 that lost power starts again, and a head node that was restarted goes on from what the database says.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -118,7 +119,13 @@ def progress(context: Context, deployment: Deployment, happened: Sequence[Mappin
     """Steps become events; percentages only move the bar."""
     last = happened[-1] if happened else {}
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
-        change.progress(deployment.id, text_or_none(last.get("step")), number_or_none(last.get("percent")))
+        change.progress(
+            deployment.id,
+            text_or_none(last.get("step")),
+            percent_or_none(last.get("percent")),
+            bytes_or_none(last.get("bytes")),
+            bytes_or_none(last.get("total")),
+        )
         for said in happened:
             if said.get("kind") != "progress":
                 kind = f"agent.{said.get('kind') or 'step'}"[:64]
@@ -132,14 +139,15 @@ def done(context: Context, deployment: Deployment, node: Node) -> None:
     trigger = {Intent.DEPLOY: "deployed", Intent.INSPECT: "inspected"}.get(deployment.intent)
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
         current = change.nodes([node.name])[0]
-        state = current.state
-        if trigger and trigger in lifecycle.triggers(state):
-            state = lifecycle.move(state, trigger)
-        deadline = lifecycle.deadline(state, change.now)
-        change.replace([replace(current, state=state, intent=Intent.DISK, deadline=deadline)])
-        change.record(
-            trigger or "done", f"{deployment.intent} finished; it boots from its disk from now on", node=node.name
-        )
+        # Heard before, by a head node that was stopped before it could publish: only that is left to do.
+        if current.intent is not Intent.DISK:
+            state = current.state
+            if trigger and trigger in lifecycle.triggers(state):
+                state = lifecycle.move(state, trigger)
+            deadline = lifecycle.deadline(state, change.now)
+            change.replace([replace(current, state=state, intent=Intent.DISK, deadline=deadline)])
+            said = f"{deployment.intent} finished; it boots from its disk from now on"
+            change.record(trigger or "done", said, node=node.name)
     publishing.publish_changes(context)
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
         change.finish_deployment(deployment.id, "done")
@@ -205,5 +213,10 @@ def text_or_none(value: object) -> str | None:
     return str(value)[:200] if isinstance(value, str) and value else None
 
 
-def number_or_none(value: object) -> int | None:
-    return max(0, min(100, int(value))) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def percent_or_none(value: object) -> int | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return max(0, min(100, int(value))) if number else None  # type: ignore[call-overload]
+
+
+def bytes_or_none(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 62 else None

@@ -41,15 +41,9 @@ def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, 
     if facts is None:
         raise InvalidInput(f"{node.name} has not reported its hardware", hint=f"headnode inspect {node.name}")
     made = computed_plan(context, node, facts, str(deployment.image), set(deployment.consent), deployment.id)
-    # systemd is told about the report once the files are there.
-    enable = {"name": "report at the first start", "do": "chroot", "argv": ["systemctl", "enable", REPORTER],
-              "target": "/target"}  # fmt: skip
-    steps: list[dict[str, Any]] = []
-    for step in made["steps"]:
-        steps.append(step)
-        if step["do"] == "overlay":
-            steps.append(enable)
-    return {**made, "steps": steps}
+    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+        change.remember_disks(deployment.id, {disk["name"]: disk["serial"] for disk in made["disks"]})
+    return made
 
 
 def computed_plan(
@@ -73,6 +67,7 @@ def computed_plan(
         settings=settings,
         deployment=number,
         consent=consent,
+        deployed=context.inventory.deployed_disks(node),
     )
 
 
@@ -86,6 +81,8 @@ def preview(context: Context, node: Node, image: str | None, consent: Sequence[s
         made = computed_plan(context, node, facts, str(image), set(consent), 0)
     except HeadnodeError as error:
         yield f"refused: {error.message}"
+        if error.hint:
+            yield f"  hint: {error.hint}"
         return
     for disk in made["disks"]:
         yield f"disk {disk['name']}: {disk['device']}, serial {disk['serial'] or '-'}, {disk['size'] / 1e9:.1f} GB"
@@ -103,8 +100,14 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
     from images.overlay import Secrets, overlay
 
     certificate = (context.paths.ca / "ca.crt").read_text()
+    ca, password = elsewhere(context)
     secrets = Secrets(
-        hostkeys.host_keys(context, node.name), certificate, breakglass.admin_hash(context), *elsewhere(context)
+        hostkeys.certified_keys(context, node),
+        certificate,
+        hostkeys.authority_line(context, make=True),
+        admin_hash=breakglass.admin_hash(context),
+        directory_ca=ca,
+        bind_password=password,
     )
     made = overlay(context.site, node, settings_of(context, node), secrets)
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
@@ -136,10 +139,13 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
     }
     script = Path(firstboot.__file__).read_bytes()
     unit = templates.render("overlay/report.service.j2", made_from=f"node {node.name}")
+    wanted = templates.render("overlay/multi-user.conf.j2", made_from=f"node {node.name}", units=[REPORTER])
     return [
         entry("/etc/headnode/report.json", json.dumps(expected).encode(), 0o600),
         entry("/usr/local/sbin/headnode-report", script, 0o755),
         entry(f"/etc/systemd/system/{REPORTER}", unit.encode(), 0o644),
+        # As for the overlay's own units: a drop-in switches it on, without a program of the new system.
+        entry("/etc/systemd/system/multi-user.target.d/headnode-report.conf", wanted.encode(), 0o644),
     ]
 
 

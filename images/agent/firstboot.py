@@ -81,11 +81,11 @@ def shadows(passwd: str, group: str, wanted: Mapping[str, object], lookup: Looku
     names = [line.split(":")[0] for line in passwd.splitlines() if line.count(":") == 6]
     found = [f"the local account {name} hides the directory's" for name in names if lookup("passwd", name)]
     first, last = wanted.get("first"), wanted.get("last")
+    given = range(first, last + 1) if isinstance(first, int) and isinstance(last, int) else range(0)
     for line in group.splitlines():
         fields = line.split(":")
-        if len(fields) > 2 and fields[2].isdigit() and isinstance(first, int) and isinstance(last, int):
-            if first <= int(fields[2]) <= last:
-                found.append(f"the local group {fields[0]} has GID {fields[2]}, which is for the directory to give")
+        if len(fields) > 2 and fields[2].isdigit() and int(fields[2]) in given:
+            found.append(f"the local group {fields[0]} has GID {fields[2]}, which is for the directory to give")
     return found
 
 
