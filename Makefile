@@ -9,11 +9,11 @@ LAB := .lab
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, and those that only its tests need. Names only: the distribution pins versions.
-RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 util-linux mmdebstrap zstd \
+RUN_PACKAGES := python3-venv slapd openssl dnsmasq-base nginx-light ipxe iproute2 util-linux mmdebstrap zstd \
     grub-common grub-efi-amd64-bin shim-signed grub-efi-amd64-signed
 TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf seabios ipxe-qemu \
     busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
-    e2fsprogs mount netplan.io openssh-server openssh-client chrony sudo sssd-common sssd-tools systemd
+    e2fsprogs mount netplan.io openssh-server openssh-client chrony sudo sssd-common sssd-tools sssd-ldap libnss-sss libpam-sss libsss-sudo ldap-utils systemd
 
 # The pages' scripts come from npm; where it is installed already, however it came there, it is not installed again.
 NPM_PACKAGES := $(if $(shell command -v npm),,nodejs npm)

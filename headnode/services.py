@@ -73,7 +73,7 @@ def nginx(paths: Paths) -> Service:
 
 
 def slapd(site: Site, paths: Paths) -> Service:
-    from headnode.directory.server import CONFIG, addresses
+    from headnode.directory.server import CONFIG, addresses, listening
 
     user, pid_file = paths.slapd_user, paths.runtime / "slapd/slapd.pid"
     return Service(
@@ -81,7 +81,7 @@ def slapd(site: Site, paths: Paths) -> Service:
         description="people and groups of the cluster",
         argv=("slapd", "-d", "none", "-u", user, "-g", user, "-h", addresses(site, paths),
               "-f", str(paths.published / CONFIG)),
-        ready=lambda: program_of(pid_file) == "slapd" and paths.ldap_socket.exists(),
+        ready=lambda: program_of(pid_file) == "slapd" and listening(paths),
         capabilities=("CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_OVERRIDE"),
         writes=(paths.directory, paths.runtime),
         pid_file=pid_file,

@@ -178,7 +178,7 @@ def ssh(about: Subject) -> Made:
         yield "/root/.ssh/authorized_keys", about.file("authorized_keys", 0o600)
     access = about.site.access
     if access.admin_user or (access.sudo_group and about.site.directory.mode == "external"):
-        yield "/etc/sudoers.d/headnode", about.file("sudoers", 0o440)
+        yield "/etc/sudoers.d/headnode", about.file("sudoers", 0o440, hashed=bool(about.secrets.admin_hash))
 
 
 def directory(about: Subject) -> Made:
@@ -199,7 +199,8 @@ def directory(about: Subject) -> Made:
 def access_filter(tree: Tree, groups: tuple[str, ...]) -> str:
     """Who may log in: members of one of these groups, or everybody; nobody who is locked."""
     members = "".join(f"(memberOf={tree.group(group)})" for group in groups)
-    return f"(&{f'(|{members})' if members else ''}(!({LOCKED}={LOCKED_FOR_EVER})))"
+    unlocked = f"(!({LOCKED}={LOCKED_FOR_EVER}))"
+    return f"(&(|{members}){unlocked})" if members else unlocked
 
 
 def accounts(about: Subject) -> Made:

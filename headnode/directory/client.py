@@ -19,8 +19,9 @@ from headnode.directory.entries import (
     member_values,
     person_attributes,
     person_of,
+    text,
 )
-from headnode.errors import HeadnodeError, InvalidInput, NotFound, Taken
+from headnode.errors import HeadnodeError, InvalidInput, NotFound, Taken, shown
 from headnode.ldaptree import LOCKED, LOCKED_FOR_EVER, Tree
 from headnode.paths import Paths
 from headnode.site import Directory as Settings
@@ -49,41 +50,41 @@ class Directory:
     # Reading
 
     def people(self, names: Iterable[str] | None = None) -> Iterator[Person]:
-        base = self.tree.people if self.ours else self.tree.base
-        for which in self._wanted(self.words.name, names):
-            yield from (
-                person_of(entry, self.words)
-                for entry in self._search(base, f"(&(objectClass={self.words.person_class}){which})",
-                                          self.words.of_people)
-            )  # fmt: skip
+        """Everybody, or those of exactly these names: directories themselves ignore case and blanks."""
+        only = None if names is None else set(names)
+        for condition in self._named(self.words.name, only):
+            for entry in self._people_where(condition):
+                if only is None or entry.name in only:
+                    yield entry
 
     def person(self, name: str) -> Person:
         found = next(self.people([name]), None)
         if found is None:
-            raise NotFound(f"there is nobody called '{name}'", hint="'headnode user list' lists all")
+            raise NotFound(f"there is nobody called {shown(name)}", hint="'headnode user list' lists all")
         return found
 
     def holder(self, number: int) -> Person | None:
+        return next(self._people_where(f"({self.words.uid}={number:d})"), None)
+
+    def _people_where(self, condition: str) -> Iterator[Person]:
         base = self.tree.people if self.ours else self.tree.base
-        condition = f"(&(objectClass={self.words.person_class})({self.words.uid}={number:d}))"
-        return next((person_of(entry, self.words) for entry in self._search(base, condition, self.words.of_people)),
-                    None)  # fmt: skip
+        whole = f"(&(objectClass={self.words.person_class}){condition})"
+        return (person_of(entry, self.words) for entry in self._search(base, whole, self.words.of_people))
 
     def groups(self, names: Iterable[str] | None = None) -> Iterator[Group]:
         base = self.tree.groups if self.ours else self.tree.base
         attributes = ["cn", self.words.gid, "description", self.words.members]
-        for which in self._wanted("cn", names):
-            yield from (
-                group_of(entry, self.words)
-                for entry in self._search(base, f"(&(objectClass={self.words.group_class}){which})", attributes)
-            )
+        only = None if names is None else set(names)
+        for condition in self._named("cn", only):
+            whole = f"(&(objectClass={self.words.group_class}){condition})"
+            for entry in self._search(base, whole, attributes):
+                if only is None or text(entry, "cn") in only:
+                    yield group_of(entry, self.words)
 
     def group(self, name: str) -> Group:
         found = next(self.groups([name]), None)
         if found is None:
-            raise NotFound(
-                f"there is no group called '{name}' in the directory", hint="'headnode group list' lists all"
-            )
+            raise NotFound(f"there is no group called {shown(name)}", hint="'headnode group list' lists all")
         return found
 
     def has(self, dn: str) -> bool:
@@ -91,7 +92,7 @@ class Directory:
             self._connection.search(dn, "(objectClass=*)", search_scope="BASE", attributes=["1.1"])
         return bool(self._connection.result["result"] == 0)
 
-    def _wanted(self, attribute: str, names: Iterable[str] | None) -> Iterator[str]:
+    def _named(self, attribute: str, names: Iterable[str] | None) -> Iterator[str]:
         if names is None:
             yield f"({attribute}=*)"
             return

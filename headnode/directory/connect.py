@@ -3,7 +3,7 @@
 import ssl
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ def escaped(text: str) -> str:
 def explained() -> Iterator[None]:
     try:
         yield
-    except LDAPException as error:
+    except (LDAPException, OSError) as error:
         raise HeadnodeError(
             f"the directory does not answer as it should: {' '.join(str(error).split())}",
             hint="'headnode up' or systemd runs it; 'headnode check' says more",
@@ -62,13 +62,27 @@ def connection_to(socket: Path, strategy: Literal["SYNC", "ASYNC"]) -> Iterator[
             raise HeadnodeError("the directory does not know us", hint="run this as root on the head node")
         yield connection
     finally:
-        connection.unbind()
+        # A connection that is broken cannot be ended politely either.
+        with suppress(LDAPException):
+            connection.unbind()
+
+
+class CheckedTls(ldap3.Tls):
+    """The standard library's own check of certificate and name: ldap3's is gone from newer Pythons."""
+
+    def __init__(self, ca_file: str | None) -> None:
+        super().__init__(validate=ssl.CERT_REQUIRED)
+        self.context = ssl.create_default_context(cafile=ca_file)
+
+    def wrap_socket(self, connection: Any, do_handshake: bool = False) -> None:
+        connection.socket = self.context.wrap_socket(connection.socket, server_hostname=connection.server.host)
 
 
 @contextmanager
 def connection_elsewhere(settings: Settings, ca_file: str | None, password: str | None) -> Iterator[Any]:
     """A site's own directory: always over TLS, its certificate always checked, and nothing is ever written."""
-    tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, version=ssl.PROTOCOL_TLS_CLIENT, ca_certs_file=ca_file)
+    with explained():
+        tls = CheckedTls(ca_file)
     secure = str(settings.uri).startswith("ldaps:")
     server = ldap3.Server(str(settings.uri), tls=tls, use_ssl=secure, get_info=ldap3.NONE, connect_timeout=PATIENCE)
     connection: Any = ldap3.Connection(
@@ -91,4 +105,6 @@ def connection_elsewhere(settings: Settings, ca_file: str | None, password: str 
                 raise HeadnodeError(f"{settings.uri} refuses {settings.bind_dn or 'anonymous reading'}: {said}")
         yield connection
     finally:
-        connection.unbind()
+        # A connection that is broken cannot be ended politely either.
+        with suppress(LDAPException):
+            connection.unbind()

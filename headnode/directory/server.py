@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import socket
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -116,6 +117,12 @@ def names(site: Site) -> list[str]:
 
 def certificate_ends_soon(site: Site, places: Paths) -> bool:
     return not authority.is_good(places.ca, places.directory / "tls/slapd.crt", names(site))
+
+
+def listening(places: Paths) -> bool:
+    """Its socket is there a moment before it can be connected to."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        return connection.connect_ex(str(places.ldap_socket)) == 0
 
 
 def socket_url(places: Paths) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from headnode import homes, vault
 from headnode.directory.client import Directory, other_directory, our_directory
 from headnode.directory.entries import Group, Person, foundation, person_attributes, vocabulary
-from headnode.errors import InvalidInput, Taken
+from headnode.errors import InvalidInput, Taken, shown
 from headnode.ldaptree import Tree
 from headnode.model import Kind
 from headnode.workflows import personfields
@@ -117,7 +117,7 @@ def require_groups(found: Directory, names: Sequence[str]) -> None:
     known = {group.name for group in found.groups(names)} if names else set()
     if missing := [name for name in names if name not in known]:
         raise InvalidInput(
-            f"there is no group called '{missing[0]}'; nothing was changed", hint=f"headnode group add {missing[0]}"
+            f"there is no group called {shown(missing[0])}; nothing was changed", hint="'headnode group add' makes one"
         )
 
 
@@ -212,7 +212,7 @@ def change_members(context: Context, name: str, add: Sequence[str], remove: Sequ
         before = found.group(name)
         known = {person.name for person in found.people(add)} if add else set()
         if missing := [member for member in add if member not in known]:
-            raise InvalidInput(f"there is nobody called '{missing[0]}'; nothing was changed")
+            raise InvalidInput(f"there is nobody called {shown(missing[0])}; nothing was changed")
         found.change_members(name, add=add, remove=remove)
         after = found.group(name)
     if before.members != after.members:

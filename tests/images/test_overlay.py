@@ -285,7 +285,8 @@ def test_systemd_understands_every_unit(tmp_path: Path) -> None:
             target.write_bytes(file.content)
             if target.suffix in (".service", ".target"):
                 names.append(target.name)
-    for program in ("sbin/cachefilesd", "sbin/modprobe", "usr/sbin/update-ca-certificates"):
+    for program in ("sbin/cachefilesd", "sbin/modprobe", "usr/sbin/update-ca-certificates", "usr/bin/touch",
+                        "usr/bin/systemd-sysusers", "usr/sbin/pam-auth-update"):  # fmt: skip
         (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy("/bin/true", tmp_path / program)
     units = tmp_path / "usr/lib/systemd/system"
