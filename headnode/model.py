@@ -157,7 +157,7 @@ class Deployment:
     id: int = 0
 
 
-class Kind(StrEnum):
+class Holder(StrEnum):
     """Whose a number is; a user's is also that of their own group."""
 
     USER = "user"
@@ -169,7 +169,7 @@ class Numbered:
     """A UID or GID and who has it, or had it: nobody else ever will."""
 
     number: int
-    kind: Kind
+    kind: Holder
     name: str
     given: datetime
     removed: datetime | None = None

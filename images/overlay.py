@@ -16,12 +16,15 @@ from headnode.model import Node
 from headnode.site import Layout, Site
 from images import filesystems
 from images.bootloader import kernel_line
+from images.gpufiles import gpu_files, masked, units
 from images.hostkeys import HostKey
+from images.nvidia.stack import Kind, Stack
 from images.owner import Owner
 from images.plan import md_uuid
 from images.pools import docker_pools
 from images.ports import ports
 
+NO_STACK = Stack("nothing")
 CACHE = "/var/cache/fscache"
 CA_FILE = "/usr/local/share/ca-certificates/headnode.crt"
 DIRECTORY_CA = "/etc/sssd/directory-ca.crt"
@@ -51,9 +54,10 @@ class Secrets:
     """What the caller keeps sealed and hands out for the time of a deployment."""
 
     host_keys: tuple[HostKey, ...] = ()
-    # No secrets, but they come from the same place.
+    # No secrets, but they come from the same place: our authorities, and the keys of archives by their names.
     ca_certificate: str = ""
     ssh_authority: str = ""
+    archive_keys: Mapping[str, bytes] = field(default_factory=dict)
     # The hash of the local account's password, if it has one.
     admin_hash: str = field(default="", repr=False)
     # Of a directory that is not ours: what to trust, and the password of the account it is read with.
@@ -72,6 +76,7 @@ class Subject:
     node: Node
     settings: Mapping[str, Any]
     secrets: Secrets
+    stack: Stack = NO_STACK
 
     @property
     def layout(self) -> Layout:
@@ -101,10 +106,12 @@ class Subject:
         return OverlayFile(self.text(template, **values), mode)
 
 
-def overlay(site: Site, node: Node, settings: Mapping[str, Any], secrets: Secrets) -> Files:
+def overlay(site: Site, node: Node, settings: Mapping[str, Any], secrets: Secrets, stack: Stack | None = None) -> Files:
     """Every file by its path in the installed system."""
-    about = Subject(site, node, settings, secrets)
-    makers = (identity, network, mounts, ssh, directory, accounts, clock, services, containers, archives, tuning)
+    about = Subject(site, node, settings, secrets, stack or NO_STACK)
+    makers = (
+        identity, network, mounts, ssh, directory, accounts, clock, services, containers, archives, tuning, gpus
+    )  # fmt: skip
     return dict(sorted((path, file) for make in makers for path, file in make(about)))
 
 
@@ -224,12 +231,13 @@ def services(about: Subject) -> Made:
     wanted = ["systemd-networkd.service", "ssh.service", "sssd.service", "chrony.service", "headnode-accounts.service"]
     wanted += ["cachefilesd.service"] if about.caches else []
     wanted += ["headnode-ca.service"] if about.secrets.ca_certificate else []
+    wanted += units(about.stack)
     if "prometheus-node-exporter" in (about.settings.get("packages") or ()):
         wanted.append("prometheus-node-exporter.service")
         yield "/etc/default/prometheus-node-exporter", about.file("node-exporter")
     yield "/etc/systemd/system/multi-user.target.d/headnode.conf", about.file("multi-user.conf", units=wanted)
     yield "/etc/systemd/system/default.target", about.file("default.target")
-    for unit in MASKED:
+    for unit in (*MASKED, *masked(about.stack)):
         yield f"/etc/systemd/system/{unit}", OverlayFile(b"")
 
 
@@ -244,6 +252,9 @@ def containers(about: Subject) -> Made:
         "log-opts": {"max-size": "50m", "max-file": "3"},
         "live-restore": True,
     }
+    if runtimes := about.stack.values(Kind.RUNTIME):
+        configuration["features"] = {"cdi": True}
+        configuration["runtimes"] = {name: {"path": f"{name}-container-runtime", "args": []} for name in runtimes}
     if packages.docker_mirror:
         configuration["registry-mirrors"] = [packages.docker_mirror]
         host = urlsplit(packages.docker_mirror).netloc
@@ -273,3 +284,14 @@ def tuning(about: Subject) -> Made:
     # update-grub adds root= itself; ours would come second and be the one that counts after a change of disks.
     words = [word for word in arguments.split() if not word.startswith("root=") and word != "ro"]
     yield "/etc/default/grub.d/headnode.cfg", about.file("grub-default.cfg", arguments=" ".join(words))
+
+
+def gpus(about: Subject) -> Made:
+    """What the solver concluded, as files."""
+    wanted = {name: about.site.packages.archives[name] for name in about.stack.values(Kind.ARCHIVE)}
+    for path, content in gpu_files(about.stack, wanted, about.secrets.archive_keys):
+        yield path, OverlayFile(content)
+    for unit in ("cdi", "mig"):
+        if found := next((i.value for i in about.stack.items if i.value.startswith(f"headnode-{unit}.service")), None):
+            _, _, value = found.partition("=")
+            yield f"/etc/systemd/system/headnode-{unit}.service", about.file(f"{unit}.service", profiles=value)

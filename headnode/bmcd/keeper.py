@@ -100,7 +100,7 @@ class Keeper:
             return asyncio.ensure_future(self.fleet.open_console(name))
 
         def phase(begun: Phase) -> None:
-            self.ledger.note([watching.phase_event(name, begun)])
+            self.ledger.note([watching.phase_event(name, begun, recorder.phases.shown.get(begun, b""))])
 
         recorder = self.recorders[name] = ConsoleRecorder(name, connect, recording, on_phase=phase)
         recorder.start()

@@ -27,7 +27,7 @@ from headnode.inventory.tables import (
     tokens,
 )
 from headnode.inventory.tables import secrets as secret_texts
-from headnode.model import Deployment, Event, Intent, Kind, Node, Severity, Sighting
+from headnode.model import Deployment, Event, Holder, Intent, Node, Severity, Sighting
 
 REPORTS_ACCEPTED_FOR = timedelta(days=30)
 
@@ -170,6 +170,11 @@ class Change:
         query = select(func.count()).select_from(tokens).where(tokens.c.deployment_id == deployment.id)
         return int(self._connection.execute(query).scalar_one())
 
+    def tokens_used(self, deployment: Deployment) -> int:
+        """How often an agent took up this work."""
+        used = (tokens.c.deployment_id == deployment.id) & tokens.c.used.is_not(None)
+        return int(self._connection.execute(select(func.count()).select_from(tokens).where(used)).scalar_one())
+
     def _new_token(self, deployment: Deployment, address: str, purpose: str, expires: datetime) -> str:
         token = new_token()
         values = {"deployment_id": deployment.id, "address": address, "purpose": purpose, "expires": expires}
@@ -215,9 +220,11 @@ class Change:
         for batch in chunks(node.id for node in of):
             self._connection.execute(update(deployments).where(deployments.c.node_id.in_(batch)).values(disks=null()))
 
-    def finish_deployment(self, number: int, result: str, reason: str | None = None) -> None:
+    def finish_deployment(self, number: int, result: str, reason: str | None = None) -> bool:
+        """False when it had been over before."""
         step = update(deployments).where(deployments.c.id == number, deployments.c.finished.is_(None))
-        self._connection.execute(step.values(finished=self.now, result=result, reason=reason))
+        done = self._connection.execute(step.values(finished=self.now, result=result, reason=reason))
+        return done.rowcount == 1
 
     def remember_hardware(self, node: Node, found: Mapping[str, Any]) -> None:
         self._connection.execute(delete(hardware).where(hardware.c.node_id == node.id))
@@ -240,11 +247,11 @@ class Change:
 
     # UIDs and GIDs
 
-    def reserve_numbers(self, kind: Kind, wanted: Mapping[str, int | None], first: int, last: int) -> dict[str, int]:
+    def reserve_numbers(self, kind: Holder, wanted: Mapping[str, int | None], first: int, last: int) -> dict[str, int]:
         """Name → the number it has from now on; None asks for the next free one."""
         return ledger.reserve(self._connection, self.now, kind, wanted, first, last)
 
-    def retire_numbers(self, kind: Kind, names: Collection[str]) -> None:
+    def retire_numbers(self, kind: Holder, names: Collection[str]) -> None:
         ledger.retire(self._connection, self.now, kind, names)
 
     # What publishing has done

@@ -8,16 +8,16 @@ from sqlalchemy import Connection, insert, select, update
 from headnode.errors import InvalidField, InvalidInput, Taken
 from headnode.inventory.rows import chunks
 from headnode.inventory.tables import numbers
-from headnode.model import Kind, Numbered
+from headnode.model import Holder, Numbered
 
 
 def load(connection: Connection) -> list[Numbered]:
     rows = connection.execute(select(numbers).order_by(numbers.c.number))
-    return [Numbered(row.number, Kind(row.kind), row.name, row.given, row.removed) for row in rows]
+    return [Numbered(row.number, Holder(row.kind), row.name, row.given, row.removed) for row in rows]
 
 
 def reserve(
-    connection: Connection, now: datetime, kind: Kind, wanted: Mapping[str, int | None], first: int, last: int
+    connection: Connection, now: datetime, kind: Holder, wanted: Mapping[str, int | None], first: int, last: int
 ) -> dict[str, int]:
     """A number for each name, the one asked for or the next that nobody ever had. All of them or none.
 
@@ -48,7 +48,7 @@ def reserve(
     return given
 
 
-def kept(has: Numbered, kind: Kind, name: str, number: int | None) -> int:
+def kept(has: Numbered, kind: Holder, name: str, number: int | None) -> int:
     if has.kind is not kind:
         raise Taken(f"'{name}' is the name of a {has.kind} already ({has.number}); use another name")
     if number not in (None, has.number):
@@ -56,7 +56,7 @@ def kept(has: Numbered, kind: Kind, name: str, number: int | None) -> int:
     return has.number
 
 
-def refuse_unless_theirs(holder: Numbered, kind: Kind, name: str) -> None:
+def refuse_unless_theirs(holder: Numbered, kind: Holder, name: str) -> None:
     """Somebody who was removed and comes back may have the number again: it is on all their files."""
     if holder.removed is not None and holder.name == name and holder.kind is kind:
         return
@@ -81,7 +81,7 @@ def next_of(free: Iterator[int], first: int, last: int) -> int:
     return found
 
 
-def write(connection: Connection, now: datetime, kind: Kind, given: Mapping[str, int], back: list[int]) -> None:
+def write(connection: Connection, now: datetime, kind: Holder, given: Mapping[str, int], back: list[int]) -> None:
     if back:
         connection.execute(update(numbers).where(numbers.c.number.in_(back)).values(removed=None))
     rows = [
@@ -93,7 +93,7 @@ def write(connection: Connection, now: datetime, kind: Kind, given: Mapping[str,
         connection.execute(insert(numbers), rows)
 
 
-def retire(connection: Connection, now: datetime, kind: Kind, names: Collection[str]) -> None:
+def retire(connection: Connection, now: datetime, kind: Holder, names: Collection[str]) -> None:
     """They are gone; their numbers stay theirs."""
     for batch in chunks(names):
         mine = (numbers.c.kind == kind.value) & numbers.c.name.in_(batch) & numbers.c.removed.is_(None)

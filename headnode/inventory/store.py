@@ -12,6 +12,7 @@ from headnode.inventory import ledger
 from headnode.inventory.accounts import Accounts
 from headnode.inventory.changes import Change, digest
 from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
+from headnode.inventory.lead import Lead, take
 from headnode.inventory.rows import chunks, deployment_from_row, event_from_row, load_nodes, sighting_from_row
 from headnode.inventory.tables import (
     bmcs,
@@ -28,7 +29,7 @@ from headnode.inventory.tables import (
     seen,
     tokens,
 )
-from headnode.model import Deployment, Event, Intent, Node, Numbered, Sighting, State
+from headnode.model import Deployment, Event, Intent, Node, Numbered, Severity, Sighting, State
 
 
 class Inventory:
@@ -56,6 +57,11 @@ class Inventory:
             connection.begin(),
         ):
             yield Change(connection, actor, cause)
+
+    def lead(self, name: str) -> Lead | None:
+        """The right to do what only one process of all head nodes may do, or nothing while another has it."""
+        with failures_explained(self._engine):
+            return take(self._engine, name)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -140,13 +146,43 @@ class Inventory:
                 found.setdefault(group, []).append(name)
         return found
 
-    def events(self, node: str | Collection[str] | None = None, *, limit: int = 100, after: int = 0) -> list[Event]:
+    def events(
+        self, node: str | Collection[str] | None = None, *, limit: int = 100, after: int = 0, before: int | None = None
+    ) -> list[Event]:
         """The newest `limit` events, oldest first; of one node, of several, or of everything."""
         query = select(events).where(events.c.id > after).order_by(events.c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(events.c.id < before)
         if node is not None:
             query = query.where(events.c.node.in_([node] if isinstance(node, str) else node))
         with self._reading() as connection:
             return [event_from_row(row) for row in reversed(connection.execute(query).all())]
+
+    def newest_event(self) -> int:
+        with self._reading() as connection:
+            return int(connection.execute(select(func.max(events.c.id))).scalar() or 0)
+
+    def news(self, after: int, severities: Collection[Severity], limit: int) -> list[Event]:
+        """The oldest `limit` events of these severities after one, oldest first."""
+        query = select(events).where(events.c.id > after, events.c.severity.in_([s.value for s in severities]))
+        with self._reading() as connection:
+            return [event_from_row(row) for row in connection.execute(query.order_by(events.c.id).limit(limit))]
+
+    def head_events(self, *, limit: int = 100) -> list[Event]:
+        """The newest events that concern no single node, oldest first."""
+        query = select(events).where(events.c.node.is_(None)).order_by(events.c.id.desc()).limit(limit)
+        with self._reading() as connection:
+            return [event_from_row(row) for row in reversed(connection.execute(query).all())]
+
+    def states(self) -> dict[str, int]:
+        """How many nodes are in each state."""
+        query = select(nodes.c.state, func.count()).group_by(nodes.c.state)
+        with self._reading() as connection:
+            return {state: int(count) for state, count in connection.execute(query)}
+
+    def in_state(self, *states: State) -> list[Node]:
+        with self._reading() as connection:
+            return load_nodes(connection, nodes.c.state.in_([state.value for state in states]))
 
     # What publishing needs to know: which nodes changed, and which file is there because of whom.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from headnode import collisions, homes, run
 from headnode.collisions import Finding, Known, Local
 from headnode.errors import HeadnodeError, InvalidInput
-from headnode.model import Kind, Node, State
+from headnode.model import Holder, Node, State
 from headnode.workflows import nodes, people
 from headnode.workflows.context import Context
 from images.knownhosts import KNOWN_HOSTS
@@ -57,7 +57,7 @@ def directory_side(context: Context) -> tuple[Known, list[Finding]]:
     with people.directory(context) as found:
         users = [(person.name, person.number) for person in found.people()]
         groups = [(group.name, group.number) for group in found.groups()]
-    former = {entry.number: entry.name for entry in ledger if entry.removed and entry.kind is Kind.USER}
+    former = {entry.number: entry.name for entry in ledger if entry.removed and entry.kind is Holder.USER}
     findings: list[Finding] = []
     if limits.mode == "internal":
         given = {entry.number: (entry.kind.value, entry.name) for entry in ledger if entry.removed is None}

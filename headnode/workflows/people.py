@@ -16,7 +16,7 @@ from headnode.directory.client import Directory, other_directory, our_directory
 from headnode.directory.entries import Group, Person, foundation, person_attributes, vocabulary
 from headnode.errors import InvalidInput, Taken, shown
 from headnode.ldaptree import Tree
-from headnode.model import Kind
+from headnode.model import Holder
 from headnode.workflows import personfields
 from headnode.workflows.context import Context
 from headnode.workflows.personfields import Wish
@@ -61,7 +61,7 @@ def lay_foundation(context: Context, found: Directory) -> None:
     digest = hashlib.sha256(repr(foundation(site, found.tree, 0)).encode()).hexdigest()
     if context.inventory.fact(LAID) == digest and found.has(found.tree.sudo_rule):
         return
-    number = reserve(context, Kind.GROUP, {admin: None})[admin] if admin else 0
+    number = reserve(context, Holder.GROUP, {admin: None})[admin] if admin else 0
     found.lay_foundation(foundation(site, found.tree, number))
     found.add_service(found.tree.reader, reader_password(context))
     with context.inventory.change(context.actor, context.cause) as change:
@@ -87,7 +87,7 @@ def add(context: Context, wish: Wish, password: str | None = None) -> Person:
         if (there := next(found.people([wish.name]), None)) is not None:
             raise Taken(f"'{wish.name}' is in the directory already, with UID {there.number}",
                         hint=f"'headnode user set {wish.name}' changes them")  # fmt: skip
-        person = wish.person(reserve(context, Kind.USER, {wish.name: wish.number})[wish.name])
+        person = wish.person(reserve(context, Holder.USER, {wish.name: wish.number})[wish.name])
         refuse_strangers(found, person)
         found.add_person(person)
         if password is not None:
@@ -97,7 +97,7 @@ def add(context: Context, wish: Wish, password: str | None = None) -> Person:
     return person
 
 
-def reserve(context: Context, kind: Kind, wanted: Mapping[str, int | None]) -> dict[str, int]:
+def reserve(context: Context, kind: Holder, wanted: Mapping[str, int | None]) -> dict[str, int]:
     limits = context.site.directory
     with context.inventory.change(context.actor, context.cause) as change:
         return change.reserve_numbers(kind, wanted, limits.first_id, limits.last_id)
@@ -181,7 +181,7 @@ def remove(context: Context, name: str) -> Removed:
         person = found.person(name)
         found.remove_person(name)
     with context.inventory.change(context.actor, context.cause) as change:
-        change.retire_numbers(Kind.USER, [name])
+        change.retire_numbers(Holder.USER, [name])
         change.record("user.remove", f"removed {name}; UID {person.number} is never given again")
     home = homes.home_directory(context.site, context.paths, name)
     return Removed(person, home if home and home.exists() else None)
@@ -201,7 +201,7 @@ def add_group(context: Context, name: str, number: int | None, description: str)
     with directory(context, writing=True) as found:
         if next(found.groups([name]), None) is not None:
             raise Taken(f"there is a group '{name}' already")
-        group = Group(name, reserve(context, Kind.GROUP, {name: number})[name], description)
+        group = Group(name, reserve(context, Holder.GROUP, {name: number})[name], description)
         found.add_group(group)
     record(context, "group.add", f"added the group {name} with GID {group.number}")
     return group
@@ -229,6 +229,6 @@ def remove_group(context: Context, name: str) -> Group:
         group = found.group(name)
         found.remove_group(name)
     with context.inventory.change(context.actor, context.cause) as change:
-        change.retire_numbers(Kind.GROUP, [name])
+        change.retire_numbers(Holder.GROUP, [name])
         change.record("group.remove", f"removed the group {name}; GID {group.number} is never given again")
     return group

@@ -10,7 +10,7 @@ from itertools import pairwise
 from headnode import fields
 from headnode.directory.entries import SHELL, Person
 from headnode.errors import InvalidField, InvalidInput, shown
-from headnode.model import Kind, Numbered
+from headnode.model import Holder, Numbered
 from headnode.site import Directory as Limits
 from headnode.workflows import people, personfields
 from headnode.workflows.context import Context
@@ -167,9 +167,9 @@ def plan(
 def number_problems(row: Row, given: Mapping[int, Numbered], own: Numbered | None, limits: Limits) -> list[str]:
     number, name = row.wish.number or 0, row.wish.name
     holder = given.get(number)
-    if holder is not None and (holder.kind is not Kind.USER or holder.name != name):
+    if holder is not None and (holder.kind is not Holder.USER or holder.name != name):
         return [f"{row.where}: uid is '{number}'; it is the {holder.kind} {holder.name}'s and never anybody else's"]
-    if own is not None and own.kind is Kind.USER and own.number != number:
+    if own is not None and own.kind is Holder.USER and own.number != number:
         return [f"{row.where}: uid is '{number}'; {name} has {own.number} already, and keeps it"]
     if not limits.first_id <= number <= limits.last_id:
         allowed = f"use one from {limits.first_id} to {limits.last_id}, or --renumber"
@@ -180,7 +180,7 @@ def number_problems(row: Row, given: Mapping[int, Numbered], own: Numbered | Non
 
 def judged(row: Row, problems: list[str], there: Person | None, own: Numbered | None) -> Item:
     wish = row.wish
-    if own is not None and own.kind is Kind.GROUP:
+    if own is not None and own.kind is Holder.GROUP:
         problems.append(f"{row.where}: {shown(wish.name)} is the name of a group; use another")
     if there is not None and not problems:
         different = [
@@ -205,7 +205,7 @@ def prepare(context: Context, rows: Sequence[Row]) -> Plan:
 
 def carry_out(context: Context, made: Plan, told: Callable[[int], None]) -> list[Person]:
     """Numbers for all in one transaction, then entries, groups and homes; run again, it goes on where it stopped."""
-    numbers = people.reserve(context, Kind.USER, {wish.name: wish.number for wish in made.new})
+    numbers = people.reserve(context, Holder.USER, {wish.name: wish.number for wish in made.new})
     added = [wish.person(numbers[wish.name]) for wish in made.new]
     wished = [item.wish for item in made.items if item.wish.groups]
     members: dict[str, list[str]] = {}

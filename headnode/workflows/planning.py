@@ -8,12 +8,13 @@ from typing import Any
 
 import templates
 from headnode import vault
-from headnode.effective import effective
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
-from headnode.model import Deployment, Kind, Node
-from headnode.workflows import breakglass, hostkeys, images
+from headnode.model import Deployment, Holder, Node
+from headnode.workflows import breakglass, gpu, hostkeys, images, installing
 from headnode.workflows.context import Context
 from images.agent import firstboot
+from images.nvidia.stack import Kind
+from images.store import Image
 
 # An agent's log is kept whole up to here; what comes after says nothing new.
 LOG_LIMIT = 8 * 1024 * 1024
@@ -22,17 +23,35 @@ REPORTER = "headnode-report.service"
 SAMPLE = 5
 
 
-def image_for(context: Context, nodes: Sequence[Node], wanted: str | None) -> dict[str, str]:
+def image_for(
+    context: Context, nodes: Sequence[Node], wanted: str | None, consent: Sequence[str] = ()
+) -> dict[str, str]:
     """Node → the exact version of the image it gets; asked for before anything is changed."""
+    gpu.refuse_impossible(context, nodes)
     chosen: dict[str, str] = {}
     for node in nodes:
         name = wanted or str(settings_of(context, node)["image"])
-        chosen[node.name] = images.find(context, name).reference
+        found = images.find(context, name)
+        refuse_other_method(context, node, found, set(consent))
+        chosen[node.name] = found.reference
     return chosen
 
 
+def refuse_other_method(context: Context, node: Node, found: Image, consent: set[str]) -> None:
+    """An image is unpacked and a medium is started: what a node's method asks for must be what is there."""
+    method = str(settings_of(context, node)["method"])
+    if found.method != method:
+        hint = "headnode image build" if method == "image" else "headnode image import"
+        raise InvalidInput(
+            f"{node.name}: method is '{method}', and {found.reference} is for method {found.method}",
+            hint=f"set image to one for that method; '{hint}' makes them",
+        )
+    if method != "image":
+        installing.refuse_unfit(context, node, found, consent)
+
+
 def settings_of(context: Context, node: Node) -> dict[str, Any]:
-    return {key: found.value for key, found in effective(context.site, node).items()}
+    return gpu.settings_of(context, node)
 
 
 def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, Any]:
@@ -50,7 +69,8 @@ def computed_plan(
     context: Context, node: Node, facts: dict[str, Any], image: str, consent: set[str], number: int
 ) -> dict[str, Any]:
     from images.owner import Owner
-    from images.plan import Image, deploy_plan
+    from images.plan import Image as PlanImage
+    from images.plan import deploy_plan
 
     settings = settings_of(context, node)
     layout = context.site.layouts.get(str(settings["layout"]))
@@ -58,12 +78,13 @@ def computed_plan(
         known = ", ".join(context.site.layouts)
         raise NotFound(f"{node.name}'s layout is '{settings['layout']}', which site.yaml does not define ({known})")
     found = images.find(context, image)
+    gpu.refuse_unfit_image(gpu.stack_of(context, node), image, (package["name"] for package in found.packages))
     return deploy_plan(
         str(settings["layout"]),
         layout,
         facts,
         Owner(context.site.cluster, node.name),
-        image=Image(found.reference, found.url, found.sha256, found.size, found.unpacked_size),
+        image=PlanImage(found.reference, found.url, found.sha256, found.size, found.unpacked_size),
         settings=settings,
         deployment=number,
         consent=consent,
@@ -78,6 +99,10 @@ def preview(context: Context, node: Node, image: str | None, consent: Sequence[s
         yield f"not inspected yet, so its disks are unknown; 'headnode inspect {node.name}' reads them"
         return
     try:
+        found = images.find(context, str(image))
+        if found.method != "image":
+            yield from installing.preview(context, node, found, set(consent))
+            return
         made = computed_plan(context, node, facts, str(image), set(consent), 0)
     except HeadnodeError as error:
         yield f"refused: {error.message}"
@@ -100,16 +125,18 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
     from images.overlay import Secrets, overlay
 
     certificate = (context.paths.ca / "ca.crt").read_text()
+    stack = gpu.stack_of(context, node)
     ca, password = elsewhere(context)
     secrets = Secrets(
         hostkeys.certified_keys(context, node),
         certificate,
         hostkeys.authority_line(context, make=True),
+        gpu.archive_keys(context, stack.values(Kind.ARCHIVE)),
         admin_hash=breakglass.admin_hash(context),
         directory_ca=ca,
         bind_password=password,
     )
-    made = overlay(context.site, node, settings_of(context, node), secrets)
+    made = overlay(context.site, node, settings_of(context, node), secrets, stack)
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
 
 
@@ -134,6 +161,7 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         "url": f"http://{context.site.provision.head}/node/v1/verify",
         "token": token,
         "hostname": f"{node.name}",
+        "gpus": gpu.expected(gpu.stack_of(context, node)),
         "mounts": [v.mount for v in layout_volumes(context, node) if v.mount and v.type not in ("swap", "swapfile")],
         "people": expected_people(context),
     }
@@ -155,10 +183,10 @@ def expected_people(context: Context) -> dict[str, Any]:
     local = [context.site.access.admin_user] if context.site.access.admin_user else []
     if site.mode == "external":
         return {"local": local}
-    users = [entry for entry in numbers if entry.kind is Kind.USER and entry.removed is None]
+    users = [entry for entry in numbers if entry.kind is Holder.USER and entry.removed is None]
     newest = sorted(users, key=lambda entry: entry.given)[-SAMPLE:]
     return {
-        "groups": {e.name: e.number for e in numbers if e.kind is Kind.GROUP and e.name == site.admin_group},
+        "groups": {e.name: e.number for e in numbers if e.kind is Holder.GROUP and e.name == site.admin_group},
         "users": {entry.name: entry.number for entry in newest},
         "first": site.first_id,
         "last": site.last_id,

@@ -33,6 +33,7 @@ def change(
                 cause=context.cause,
                 node=answer.name,
                 severity=Severity.INFO if answer.ok else Severity.WARNING,
+                data={"status": answer.status, "ok": answer.ok},
             )
             for answer in answers
         )

@@ -177,10 +177,9 @@ def render_file(context: Context, path: str) -> File | None:
 
 def render_overlay(context: Context, node: Node) -> "dict[str, OverlayFile]":
     """The files that make a generic system this node, without its secrets: those are only for the node itself."""
-    from headnode.effective import effective
+    from headnode.workflows import gpu
     from images.overlay import Secrets, overlay
 
     certificate = current(context.paths.ca / "ca.crt") or b""
-    settings = {key: found.value for key, found in effective(context.site, node).items()}
     secrets = Secrets(ca_certificate=certificate.decode(), ssh_authority=authority_line(context))
-    return overlay(context.site, node, settings, secrets)
+    return overlay(context.site, node, gpu.settings_of(context, node), secrets, gpu.stack_of(context, node))

@@ -56,7 +56,8 @@ class Reporter:
         if not events and not text:
             return True
         try:
-            self._head.post("/node/v1/events", {"events": events, "log": text}, patience=patience)
+            document = {"events": events, "log": text, "now": round(time.time(), 3)}
+            self._head.post("/node/v1/events", document, patience=patience)
         except AgentError:
             with self._lock:
                 self._events = [*events, *self._events][-MOST:]

@@ -109,7 +109,8 @@ WHERE: dict[str, tuple[str, dict[str, str]]] = {
     "grub-default.cfg": ("/etc/default/grub.d/headnode.cfg", {}),
 }
 # The boot menu is part of the plan, and golden in tests/images/cases; the other is included.
-ELSEWHERE = {"grub.cfg", "proxy-units", "report.service"}
+# Those of GPUs are in test_gpufiles.py.
+ELSEWHERE = {"grub.cfg", "proxy-units", "report.service", "cdi.service", "mig.service"}
 
 
 @pytest.mark.parametrize("name", WHERE)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headnode.lab.lab import lab
-from headnode.model import Kind
+from headnode.model import Holder
 from tests.integration.people_site import BASE, SITE, PeopleSite, key_pair, people_site
 
 pytestmark = [
@@ -298,7 +298,7 @@ def test_an_import_that_was_killed_goes_on(site: PeopleSite, tmp_path: Path) -> 
     assert all(p["groups"] == ["vision"] for p in many)
     assert all((site.root / f"srv/home/{p['name']}").stat().st_uid == p["uid"] for p in many)
     # Nobody was given a second number on the way.
-    given = [n.name for n in site.context.inventory.numbers() if n.kind is Kind.USER and n.name.startswith("many")]
+    given = [n.name for n in site.context.inventory.numbers() if n.kind is Holder.USER and n.name.startswith("many")]
     assert sorted(given) == sorted(p["name"] for p in many)
 
 
