@@ -130,20 +130,31 @@ class Machine:
     def getent(self, database: str, key: str) -> str:
         return self.run("getent", database, key).stdout.strip()
 
-    def ssh(self, user: str, *, key: Path | None = None, password: str | None = None, command: str = "id") -> Completed:
-        """A login over the network from the head node, with nothing but the key or the password given."""
-        options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "LogLevel=ERROR", "ConnectTimeout=20"]
-        options += ["PreferredAuthentications=publickey", "IdentitiesOnly=yes"] if key else []
-        options += ["PreferredAuthentications=password", "NumberOfPasswordPrompts=1"] if password is not None else []
-        flags = [word for option in options for word in ("-o", option)] + (["-i", str(key)] if key else [])
-        asked = self.place / "askpass"
-        asked.write_text(f"#!/bin/sh\ncat {self.place}/answer\n")
-        asked.chmod(0o700)
-        (self.place / "answer").write_text(f"{password}\n")
-        argv = self.site.head.argv(
-            ["env", f"SSH_ASKPASS={asked}", "SSH_ASKPASS_REQUIRE=force", "ssh", *flags, f"{user}@{NODE}", command]
-        )
-        return run(argv, check=False, timeout=90)
+    def ssh(self, user: str, *, key: Path | None = None, password: str | None = None) -> Completed:
+        return login(self.site.head, self.place, f"{user}@{NODE}", key=key, password=password)
+
+
+def login(
+    source: Namespace,
+    place: Path,
+    target: str,
+    *,
+    key: Path | None = None,
+    password: str | None = None,
+    command: str = "id",
+) -> Completed:
+    """A login over the network with nothing but the key or the password given."""
+    options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "LogLevel=ERROR", "ConnectTimeout=30"]
+    options += ["PreferredAuthentications=publickey", "IdentitiesOnly=yes"] if key else []
+    options += ["PreferredAuthentications=password", "NumberOfPasswordPrompts=1"] if password is not None else []
+    flags = [word for option in options for word in ("-o", option)] + (["-i", str(key)] if key else [])
+    # The only way to give ssh a password without a terminal: a program that it asks.
+    asked = place / "askpass"
+    asked.write_text(f"#!/bin/sh\ncat {place}/answer\n")
+    asked.chmod(0o700)
+    (place / "answer").write_text(f"{password}\n")
+    argv = ["env", f"SSH_ASKPASS={asked}", "SSH_ASKPASS_REQUIRE=force", "ssh", *flags, target, command]
+    return source.run(argv, check=False, timeout=180)
 
 
 @contextmanager
