@@ -33,7 +33,7 @@ IMAGE = Recipe(
     packages=in_order(
         ("systemd-sysv", "udev", "kmod", "initramfs-tools", "zstd", "e2fsprogs", "iproute2", "dbus", "python3",
          "openssh-server", "dosfstools", "xfsprogs", "util-linux", "sudo", "chrony", "nfs-common", "cachefilesd",
-         "sssd-ldap", "libnss-sss", "libpam-sss", "libpam-modules", "pciutils", *LOADERS["amd64"])
+         "sssd-ldap", "libnss-sss", "libpam-sss", "libsss-sudo", "libpam-modules", "pciutils", *LOADERS["amd64"])
     ),
     kernel="linux-image-cloud-amd64",
     without=(

@@ -1,19 +1,23 @@
 """The small duties: closing windows, ending overdue work, looking for foreign DHCP, noticing a new site.yaml."""
 
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from headnode import sitefile
+from headnode.directory import server
 from headnode.errors import HeadnodeError
 from headnode.lifecycle import WORKING
 from headnode.log import logger
 from headnode.model import Severity, State
-from headnode.workflows import deploy, discovery, publishing, serve
+from headnode.reconcile.reloading import send
+from headnode.workflows import deploy, discovery, people, publishing, serve
 from headnode.workflows.context import Context
 
 Duty = Callable[[threading.Event], None]
 LONGEST_PAUSE = 30.0
+DAY = 24 * 60 * 60.0
 
 
 def close_overdue_windows(context: Context, stop: threading.Event) -> None:
@@ -119,6 +123,19 @@ def note_foreign(context: Context, found: dict[str, str]) -> None:
         for server in sorted(before - now):
             change.record("dhcp.foreign", f"the foreign DHCP server {server} answers no more", data={"server": server})
             logger("headnode.reconcile").info("foreign DHCP server gone", server=server)
+
+
+def keep_the_directory_ready(context: Context, stop: threading.Event) -> None:
+    """What site.yaml wants of the directory is there before anybody is added, and its certificate never runs out."""
+    while not stop.is_set():
+        if context.site.directory.mode == "internal" and context.paths.ldap_socket.exists():
+            with people.directory(context):
+                pass
+            if server.certificate_ends_soon(context.site, context.paths):
+                # It is made anew whenever slapd starts, and whoever supervises it starts it again.
+                send(context.paths.runtime / "slapd/slapd.pid", "slapd", signal.SIGTERM)
+            stop.wait(DAY)
+        stop.wait(1.0)
 
 
 def leave_when_the_site_changes(context: Context, stop: threading.Event) -> None:

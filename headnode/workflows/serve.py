@@ -90,6 +90,14 @@ def make_ready(context: Context, service: Service, first: bool) -> None:
                 refuse_foreign_dhcp(context, network)
         context.paths.logs.mkdir(parents=True, exist_ok=True)
         dnsmasq.assemble(context.paths)
+    elif service.name == "slapd":
+        from headnode.directory import server
+
+        if first:
+            require_interface(context, "provision")
+            publishing.publish_changes(context)
+        server.prepare(context.site, context.paths)
+        context.paths.ldap_socket.unlink(missing_ok=True)
     elif service.name in SOCKETS:
         # A socket left by a killed process would look like readiness.
         (context.paths.runtime / SOCKETS[service.name]).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import templates
+from headnode.directory.server import Slapd
 from headnode.errors import TemplateFault
 from headnode.lab.bmc import SENSORS, LabBmc, emulation, lan_conf
 from headnode.lab.world import site_text as lab_site
@@ -80,6 +81,8 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "boot/live.grub": grub_script(Intent.LIVE),
     "grub/disk.cfg": lambda site: templates.render("grub/disk.cfg.j2", made_from="UEFI machines"),
     "nginx/nginx.conf": lambda site: only(Nginx(PATHS).site_files(site)),
+    "slapd/slapd.conf": lambda site: only(Slapd(PATHS).site_files(site), "slapd.conf"),
+    "slapd/headnode.schema": lambda site: only(Slapd(PATHS).site_files(site), "schema"),
     "dnsmasq/management.conf": lambda site: only(DNSMASQ.site_files(with_bmc_dhcp(site)), "management"),
     "systemd/service": lambda site: unit_files(site, PATHS, "/usr/bin/headnode")["headnode-dnsmasq.service"],
     "overlay/report.service": lambda site: templates.render("overlay/report.service.j2", made_from="node gpu01"),
