@@ -1,6 +1,7 @@
 """headnode lab: up, status, deploy, shell, console, fault, reset, down."""
 
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -125,17 +126,27 @@ def tell(spec: "Spec", *, installed: bool = False) -> None:
 
     more = link.naming(spec.name)
     note(f"The lab '{spec.name}' is up; the head node's root is {Places.of(spec.name).head.root}. Next:")
-    lines = [] if installed else [(f"headnode lab deploy{more}", "enrol and install its nodes")]
+    lines = [] if installed else [(f"deploy{more}", "enrol and install its nodes")]
     lines += [
-        (f"headnode lab shell{more}", "a shell on the head node, where 'headnode' is this cluster's"),
-        (f"headnode lab console{more} {spec.nodes[0].name}", "a machine's serial console"),
-        (f"headnode lab fault{more} {spec.nodes[-1].name} dead-bmc", "let something go wrong"),
-        (f"headnode lab down{more}", "remove everything"),
+        (f"shell{more}", "a shell on the head node, where 'headnode' is this cluster's"),
+        (f"console{more} {spec.nodes[0].name}", "a machine's serial console"),
+        (f"fault{more} {spec.nodes[-1].name} dead-bmc", "let something go wrong"),
+        (f"down{more}", "remove everything"),
     ]
     for command, what in lines:
-        note(f"  {command:<42} {what}")
+        note(f"  {f'{program()} lab {command}':<45} {what}")
     if page := web_page(spec.name):
         note(f"Open {page}")
+
+
+def program() -> str:
+    """How this command was called, where its name alone would not find it."""
+    called = Path(sys.argv[0])
+    found = shutil.which("headnode")
+    if called.name != "headnode" or (found and Path(found).resolve() == called.resolve()):
+        return "headnode"
+    here = Path.cwd()
+    return str(called.absolute().relative_to(here) if called.absolute().is_relative_to(here) else called.absolute())
 
 
 def web_page(name: str) -> str | None:
@@ -252,7 +263,7 @@ def console(name: str, node: str, everything: bool) -> None:
 @lab.command()
 @name_option
 @click.argument("node")
-@click.argument("fault", type=click.Choice(FAULTS))
+@click.argument("fault", type=click.Choice(FAULTS), metavar="FAULT")
 def fault(name: str, node: str, fault: str) -> None:
     """Make something go wrong with a node; 'none' puts all of it right.
 
@@ -317,8 +328,6 @@ def down(name: str, purge: bool, yes: bool) -> None:
       headnode lab down --name second --yes
       headnode lab down --purge --yes
     """
-    import shutil
-
     from headnode.lab import link, stock
 
     if sys.stdin.isatty():
