@@ -36,6 +36,7 @@ COMMANDS = {
     "deploy": ("headnode.cli.deploy:deploy", "Install nodes."),
     "rescue": ("headnode.cli.deploy:rescue", "Boot a node into the rescue system."),
     "abort": ("headnode.cli.deploy:abort", "Stop what is under way on nodes."),
+    "time": ("headnode.cli.time:time_", "Show how far every node's clock is off."),
     "seen": ("headnode.cli.serve:seen", "List unknown hardware that asked for an address."),
     "discover": ("headnode.cli.serve:discover", "Lend addresses to unknown hardware for a while."),
     "publish": ("headnode.cli.publish:publish", "Make the configuration of every changed node live."),
@@ -45,6 +46,8 @@ COMMANDS = {
     ),
     "diff": ("headnode.cli.publish:diff", "Show what a publish would change."),
     "image": ("headnode.cli.images:image", "Build images and the ramdisk, and look after them."),
+    "backup": ("headnode.cli.backup:backup", "Save everything that cannot be made again in one encrypted file."),
+    "restore": ("headnode.cli.backup:restore", "Bring a head node back from a backup."),
     "service": ("headnode.cli.serve:service", "Run or describe single services; for systemd."),
     "completion": ("headnode.cli.completion:completion", "Print the shell's completion script."),
 }

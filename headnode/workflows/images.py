@@ -7,6 +7,7 @@ from typing import Any
 
 from headnode.effective import SETTINGS, known_profile, nearest, profile_chain
 from headnode.errors import NotFound
+from headnode.packagecache import proxy_for_builds
 from headnode.site import BUILT_IN
 from headnode.workflows.context import Context
 from images import build as builder
@@ -41,7 +42,7 @@ def build(context: Context, name: str, *, profile: str | None, kernel: str, prog
         work=workplace(context),
         logs=logs(context),
         epoch=builder.build_epoch(),
-        proxy=context.site.packages.proxy,
+        proxy=proxy_for_builds(context.site),
         progress=progress,
     )
 
@@ -79,7 +80,7 @@ def build_ramdisk(context: Context, *, kernel: str, firmware: bool, progress: Pr
     with scratch(workplace(context), "ramdisk") as temporary:
         out = ramdisk_builder.build(
             ramdisk_recipe(kernel, firmware=firmware), temporary, log, builder.build_epoch(),
-            proxy=context.site.packages.proxy, progress=progress,
+            proxy=proxy_for_builds(context.site), progress=progress,
         )  # fmt: skip
         ramdisk_builder.publish(out, place)
     return place

@@ -101,8 +101,28 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
 
     certificate = (context.paths.ca / "ca.crt").read_text()
     secrets = Secrets(hostkeys.host_keys(context, node.name), certificate)
-    made = overlay(context.site, node, settings_of(context, node), secrets)
+    made = overlay(context.site, node, settings_of(context, node), secrets, cache_size(context, node))
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
+
+
+def cache_size(context: Context, node: Node) -> int | None:
+    """How large the volume for copies of network files is on this node, as far as its disks are known."""
+    from images.layouts import resolve
+    from images.overlay import CACHE
+    from images.owner import Owner
+
+    facts, name = context.inventory.hardware(node), str(settings_of(context, node)["layout"])
+    layout = context.site.layouts.get(name)
+    if facts is None or layout is None:
+        return None
+    disks = facts.get("disks")
+    serials = {str(disk.get("serial")) for disk in disks} if isinstance(disks, list) else set()
+    try:
+        # What may be overwritten is decided elsewhere; only the size is asked here.
+        found = resolve(name, layout, facts, Owner(context.site.cluster, node.name), consent=serials)
+    except HeadnodeError:
+        return None
+    return next((place.size for place in found.places if place.volume.mount == CACHE), None)
 
 
 def report_files(context: Context, node: Node, deployment: Deployment) -> list[dict[str, Any]]:
@@ -113,6 +133,7 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         "url": f"http://{context.site.provision.head}/node/v1/verify",
         "token": token,
         "hostname": f"{node.name}",
+        "max_offset_ms": context.site.time.max_offset_ms,
         "mounts": [v.mount for v in layout_volumes(context, node) if v.mount and v.type not in ("swap", "swapfile")],
     }
     script = Path(firstboot.__file__).read_bytes()

@@ -49,13 +49,18 @@ class Wanted:
 
 
 def producers(context: Context) -> list[Producer]:
+    from headnode.clock import Clock
+    from headnode.exports import Exports
+    from headnode.packagecache import PackageCache
     from headnode.workflows.discovery import open_window
     from pxe.boot import BootScripts
     from pxe.dnsmasq import Dnsmasq
     from pxe.nginx import Nginx
 
     window = open_window(context)
-    return [BootScripts(window), Dnsmasq(context.paths, window), Nginx(context.paths)]
+    paths = context.paths
+    return [BootScripts(window), Dnsmasq(paths, window), Nginx(paths), Clock(paths), Exports(paths),
+            PackageCache(paths)]  # fmt: skip
 
 
 def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:

@@ -4,10 +4,11 @@ import fcntl
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headnode import machine
+from headnode import clock, exports, machine, packagecache
 from headnode.errors import HeadnodeError
 from headnode.services import Service, command_of, pid_in, services
 from headnode.supervisor import Supervisor
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from pxe.probe import Offer
 
 PROBE_SECONDS = 3.0
+PREPARED: dict[str, Callable[[Context], None]] = {
+    "chronyd": lambda context: clock.prepare(context.paths),
+    "nfs": lambda context: exports.prepare(context.paths, context.site),
+    "package-cache": lambda context: packagecache.prepare(context.paths),
+}
 SOCKETS = {"node-api": "node.sock", "bmc": "bmc.sock", "reconcile": "control.sock"}
 
 
@@ -89,6 +95,11 @@ def make_ready(context: Context, service: Service, first: bool) -> None:
                 refuse_foreign_dhcp(context, network)
         context.paths.logs.mkdir(parents=True, exist_ok=True)
         dnsmasq.assemble(context.paths)
+    elif service.name in PREPARED:
+        if first:
+            require_interface(context, "provision")
+            publishing.publish_changes(context)
+        PREPARED[service.name](context)
     elif service.name in SOCKETS:
         # A socket left by a killed process would look like readiness.
         (context.paths.runtime / SOCKETS[service.name]).unlink(missing_ok=True)

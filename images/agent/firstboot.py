@@ -6,6 +6,7 @@ It stands alone, with nothing but the standard library: the head node copies thi
 
 import json
 import socket
+import subprocess
 import sys
 import time
 import urllib.error
@@ -16,23 +17,57 @@ from pathlib import Path
 EXPECTED = Path("/etc/headnode/report.json")
 MOUNTS = Path("/proc/self/mounts")
 PATIENCE = 600.0
-# No clock that was ever set is before the day this program was written.
-EARLIEST = 1_790_000_000
+# How long a clock may take to be set. A node that is still wrong then says so, and is not up.
+CLOCK_PATIENCE = 120
+CHRONYC = ("chronyc", "-n", "-c")
 
 
 def check(name: str, ok: bool, message: str) -> dict[str, object]:
     return {"name": name, "ok": ok, "message": message}
 
 
-def checks(expected: Mapping[str, object], hostname: str, mounts: str, now: float) -> list[dict[str, object]]:
+def checks(expected: Mapping[str, object], hostname: str, mounts: str, tracking: str) -> list[dict[str, object]]:
     """What was asked for beside what is. Pure."""
     wanted = expected.get("mounts")
     mounted = {line.split()[1].replace("\\040", " ") for line in mounts.splitlines() if len(line.split()) > 1}
     found = [check("hostname", hostname == expected.get("hostname"), f"it is {hostname}")]
     for path in wanted if isinstance(wanted, list) else []:
         found.append(check(f"mount {path}", path in mounted, "mounted" if path in mounted else "not mounted"))
-    found.append(check("clock", now > EARLIEST, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))))
+    found.append(clock(tracking, expected.get("max_offset_ms")))
     return found
+
+
+def clock(tracking: str, bound: object) -> dict[str, object]:
+    """How far this clock is off, by the one line of `chronyc -c tracking`. Pure."""
+    words = tracking.strip().split(",")
+    try:
+        source, stratum, offset, leap = words[1] or words[0], int(words[2]), float(words[4]) * 1000, words[13]
+    except (IndexError, ValueError):
+        return check("clock", False, "chrony does not say; is it installed, and does it run?")
+    limit = bound if isinstance(bound, int | float) else 100
+    near = f"{abs(offset):.3f} ms off, stratum {stratum}, from {source}"
+    told = {"offset_ms": round(offset, 6), "stratum": stratum}
+    if leap == "Not synchronised":
+        return {**check("clock", False, f"not synchronised with anybody after {CLOCK_PATIENCE} seconds"), **told}
+    if abs(offset) > limit:
+        return {**check("clock", False, f"{near}; at most {limit} ms is allowed"), **told}
+    return {**check("clock", True, near), **told}
+
+
+def synchronised(expected: Mapping[str, object]) -> str:
+    """Wait, within bounds, until the clock is right; what chrony says of it then."""
+    bound = expected.get("max_offset_ms")
+    seconds = (bound if isinstance(bound, int | float) else 100) / 1000
+    say([*CHRONYC, "waitsync", str(CLOCK_PATIENCE), f"{seconds:f}", "0", "1"])
+    return say([*CHRONYC, "tracking"])
+
+
+def say(argv: list[str]) -> str:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=CLOCK_PATIENCE * 2, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 def report(url: str, token: str, found: list[dict[str, object]]) -> str:
@@ -50,7 +85,8 @@ def main() -> int:
     deadline = time.monotonic() + PATIENCE
     pause = 1.0
     while True:
-        found = checks(expected, socket.gethostname().partition(".")[0], MOUNTS.read_text(), time.time())
+        tracking = synchronised(expected)
+        found = checks(expected, socket.gethostname().partition(".")[0], MOUNTS.read_text(), tracking)
         try:
             state = report(expected["url"], expected["token"], found)
         except (OSError, ValueError) as error:
