@@ -15,12 +15,15 @@ TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ov
     busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
     e2fsprogs mount netplan.io openssh-server openssh-client chrony sudo sssd-common sssd-tools systemd
 
+# The pages' scripts come from npm; where it is installed already, however it came there, it is not installed again.
+NPM_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
+
 .PHONY: help
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .PHONY: lab
-lab: run-packages $(VENV)/installed ## Set up a scratch cluster below .lab and publish it
+lab: run-packages $(VENV)/installed $(VENV)/assets ## Set up a scratch cluster below .lab and publish it
 	@test -e $(LAB)/etc/headnode/site.yaml || \
 	    HEADNODE_ROOT=$(LAB) $(VENV)/bin/headnode init --yes --cluster lab --domain lab.test \
 	        --provision-interface hnprov0 --management-interface hnmgmt0
@@ -47,13 +50,17 @@ clean: ## Remove everything that was made
 
 .PHONY: run-packages test-packages
 run-packages:
-	@$(SUDO) sh tests/install-packages $(RUN_PACKAGES)
+	@$(SUDO) sh tests/install-packages $(RUN_PACKAGES) $(NPM_PACKAGES)
 test-packages:
-	@$(SUDO) sh tests/install-packages $(TEST_PACKAGES)
+	@$(SUDO) sh tests/install-packages $(TEST_PACKAGES) $(NPM_PACKAGES)
 
 $(VENV)/installed: setup.cfg constraints.txt | run-packages
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,postgresql]'
+	touch $@
+
+$(VENV)/assets: headnode/web/package-lock.json headnode/web/vendor.py | $(VENV)/installed
+	$(VENV)/bin/python -m headnode.web.vendor
 	touch $@
 
 # tox makes environments of its own, so it only needs itself.

@@ -1,15 +1,20 @@
 """Headnode's own certificate authority: it signs the certificates of the directory and the web pages."""
 
 import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headnode.errors import HeadnodeError
 from headnode.files import write_whole
 
 if TYPE_CHECKING:
     from cryptography.x509 import KeyUsage
 
 VALID_FOR = datetime.timedelta(days=3650)
+# Browsers refuse a server's certificate that is valid for longer than about a year.
+SERVER_VALID_FOR = datetime.timedelta(days=390)
+RENEWED_BEFORE = datetime.timedelta(days=60)
 
 
 def create(directory: Path, cluster: str) -> None:
@@ -59,3 +64,45 @@ def usage() -> "KeyUsage":
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def sign_server(ca: Path, directory: Path, name: str, addresses: Sequence[str], cluster: str) -> None:
+    """A server's certificate for these addresses, signed by our CA, unless there is one for exactly them."""
+    from ipaddress import ip_address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    certificate_file, key_file = directory / f"{name}.crt", directory / f"{name}.key"
+    wanted = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address)) for address in addresses])
+    now = datetime.datetime.now(datetime.UTC)
+    if certificate_file.exists() and key_file.exists():
+        present = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+        names = present.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        if names == wanted and present.not_valid_after_utc > now + RENEWED_BEFORE:
+            return
+    authority = x509.load_pem_x509_certificate((ca / "ca.crt").read_bytes())
+    signer = serialization.load_pem_private_key((ca / "ca.key").read_bytes(), None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise HeadnodeError(f"the key {ca / 'ca.key'} is not Headnode's own", hint="restore it from a backup")
+    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Headnode {name} of {cluster}"[:64])]))
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + SERVER_VALID_FOR)
+        .add_extension(wanted, critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    encoding, no_password = serialization.Encoding.PEM, serialization.NoEncryption()
+    write_whole(key_file, key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, no_password), 0o600)
+    write_whole(certificate_file, certificate.public_bytes(encoding), 0o644)

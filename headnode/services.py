@@ -43,7 +43,7 @@ def services(site: Site, paths: Paths) -> list[Service]:
         found.append(nfs(site, paths))
     if packagecache.wanted(site):
         found.append(package_cache(site, paths))
-    return [*found, reconcile(paths)]
+    return [*found, reconcile(paths), people_door(site, paths)]
 
 
 def dnsmasq(paths: Paths, network: str) -> Service:
@@ -150,6 +150,34 @@ def package_cache(site: Site, paths: Paths) -> Service:
         writes=(paths.state, paths.runtime, paths.logs),
         pid_file=pid_file,
     )  # fmt: skip
+
+
+def people_door(site: Site, paths: Paths) -> Service:
+    """One process: what it remembers of all nodes and of failed logins is then one memory."""
+    secure: tuple[str, ...] = ()
+    if site.web.encrypted:
+        secure = (f"--certfile={certificate(site, paths)}", f"--keyfile={certificate_key(site, paths)}")
+    # HTTPS holds for every socket of the process, so the local one is there only without it.
+    local: tuple[str, ...] = () if site.web.encrypted else (f"--bind=unix:{paths.runtime / 'web.sock'}", "--umask=0177")
+    return Service(
+        name="web",
+        description="pages and API for people",
+        # Every open page holds a thread while it waits for news; headnode/door/live.py counts them.
+        argv=(sys.executable, "-m", "gunicorn", "--workers=1", "--threads=288", "--worker-class=gthread",
+              "--no-control-socket", f"--bind={site.web.listen}", *local, *secure, "--forwarded-allow-ips=",
+              "--graceful-timeout=2", "--log-level=warning", "headnode.web.app:application()"),
+        ready=lambda: answers(site.web.host, int(site.web.port)),
+        writes=(paths.state, paths.runtime, paths.logs),
+        environment={"HEADNODE_ROOT": str(paths.root)},
+    )  # fmt: skip
+
+
+def certificate(site: Site, paths: Paths) -> Path:
+    return paths.root / site.web.certificate.lstrip("/") if site.web.certificate else paths.state / "web/web.crt"
+
+
+def certificate_key(site: Site, paths: Paths) -> Path:
+    return paths.root / site.web.key.lstrip("/") if site.web.key else paths.state / "web/web.key"
 
 
 def reconcile(paths: Paths) -> Service:

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from itertools import combinations
 
-from headnode import layoutchecks
+from headnode import fields, layoutchecks
 from headnode.site import Export, Layout, Network, Settings, Site
 
 Path = tuple[str | int, ...]
-
-BRANCH = re.compile(r"[1-9][0-9]{2}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,7 @@ def problems(site: Site) -> Iterator[Problem]:
     yield from storage_problems(site)
     yield from time_problems(site)
     yield from package_problems(site)
+    yield from web_problems(site)
 
 
 def network_problems(site: Site) -> Iterator[Problem]:
@@ -118,8 +118,8 @@ def settings_problems(at: Path, settings: Settings, site: Site) -> Iterator[Prob
         known = ", ".join(site.layouts) or "none yet"
         yield Problem((*at, "layout"), settings.layout, f"there is no such layout; defined are: {known}")
     branch = settings.nvidia_branch
-    if branch is not None and branch not in ("none", "auto") and not BRANCH.fullmatch(branch):
-        yield Problem((*at, "nvidia_branch"), branch, "use none, auto or a branch number such as 580")
+    if branch is not None and branch not in ("none", "auto") and not fields.DRIVER_BRANCH.fullmatch(branch):
+        yield Problem((*at, "nvidia_branch"), branch, f"use {fields.DRIVER_BRANCHES}")
 
 
 def parent_cycle(site: Site, start: str) -> list[str]:
@@ -153,6 +153,17 @@ def service_problems(site: Site) -> Iterator[Problem]:
     url = site.database.url
     if url is not None and not url.startswith(("postgresql://", "postgresql+psycopg://")):
         yield Problem(("database", "url"), url, "use a URL such as postgresql://headnode@db.example.org/headnode")
+
+
+def web_problems(site: Site) -> Iterator[Problem]:
+    """People's door is never where nodes or BMCs are."""
+    address = IPv4Address(site.web.host)
+    for name, net in site.networks.items():
+        if address in net.cidr:
+            expected = f"that is on the network '{name}'; use loopback or the address on the admins' network"
+            yield Problem(("web", "listen"), site.web.listen, expected)
+    if (site.web.certificate is None) != (site.web.key is None):
+        yield Problem(("web", "certificate"), site.web.certificate or "", "give certificate and key, or neither")
 
 
 SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*", re.ASCII)

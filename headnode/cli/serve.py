@@ -2,10 +2,14 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from headnode.cli.common import confirm, context, emit, note, output_option, warn, yes_option
+
+if TYPE_CHECKING:
+    from headnode.workflows.context import Context
 
 
 @click.command()
@@ -28,10 +32,24 @@ def up(ctx: click.Context) -> None:
     configure()
     at = context(ctx)
     supervisor = serve.supervisor(at)
-    supervisor.on_ready = lambda: note(
-        f"Ready: serving {at.inventory.count()} nodes on {at.site.provision.interface}. Ctrl-C stops."
-    )
+
+    def ready() -> None:
+        note(f"Ready: serving {at.inventory.count()} nodes on {at.site.provision.interface}. Ctrl-C stops.")
+        note(welcome(at))
+
+    supervisor.on_ready = ready
     ctx.exit(supervisor.run())
+
+
+def welcome(at: "Context") -> str:
+    """Where the pages are; before anybody can log in, the link that makes the first admin."""
+    from headnode.workflows import doors
+
+    try:
+        link = (at.paths.runtime / "first-admin").read_text().strip()
+    except OSError:
+        return f"Pages: {doors.address(at)}"
+    return f"Pages: create the first admin at {link} (this link works once)"
 
 
 @click.command()

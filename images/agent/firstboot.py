@@ -16,6 +16,7 @@ from pathlib import Path
 
 EXPECTED = Path("/etc/headnode/report.json")
 MOUNTS = Path("/proc/self/mounts")
+PROC = Path("/proc")
 PATIENCE = 600.0
 # How long a clock may take to be set. A node that is still wrong then says so, and is not up.
 CLOCK_PATIENCE = 120
@@ -70,6 +71,36 @@ def say(argv: list[str]) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
+def gpu_checks(wanted: object, proc: Path) -> list[dict[str, object]]:
+    """Every GPU of the PCI bus is the driver's, which is of the branch that was installed; NVSwitches are run."""
+    if not isinstance(wanted, dict) or not wanted:
+        return []
+    try:
+        version = (proc / "driver/nvidia/version").read_text()
+    except OSError:
+        return [check("gpu driver", False, "the NVIDIA driver is not loaded")]
+    release = next((word for word in version.split() if word.partition(".")[0].isdigit() and "." in word), "?")
+    count = len(list((proc / "driver/nvidia/gpus").glob("*")))
+    found = [
+        check(
+            "gpu driver", release.startswith(f"{wanted['branch']}."), f"release {release}, wanted {wanted['branch']}"
+        ),
+        check("gpus", count == wanted["count"], f"{count} of {wanted['count']}"),
+    ]
+    if wanted.get("fabric"):
+        # It refuses to run beside a driver of another release, so that it runs says that they agree.
+        running = any(named(path) == "nv-fabricmanager" for path in proc.glob("[0-9]*/comm"))
+        found.append(check("fabric manager", running, "running" if running else "not running"))
+    return found
+
+
+def named(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
 def report(url: str, token: str, found: list[dict[str, object]]) -> str:
     request = urllib.request.Request(  # noqa: S310 - the address was written by the head node
         url,
@@ -87,6 +118,7 @@ def main() -> int:
     while True:
         tracking = synchronised(expected)
         found = checks(expected, socket.gethostname().partition(".")[0], MOUNTS.read_text(), tracking)
+        found += gpu_checks(expected.get("gpus"), PROC)
         try:
             state = report(expected["url"], expected["token"], found)
         except (OSError, ValueError) as error:
