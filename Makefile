@@ -10,10 +10,12 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, and those that only its tests need. Names only: the distribution pins versions.
 RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 util-linux mmdebstrap zstd \
-    grub-common grub-efi-amd64-bin shim-signed grub-efi-amd64-signed
+    grub-common grub-efi-amd64-bin shim-signed grub-efi-amd64-signed chrony nfs-ganesha nfs-ganesha-vfs apt-cacher-ng \
+    apt-utils
 TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf seabios ipxe-qemu \
     busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
-    e2fsprogs mount netplan.io openssh-server openssh-client chrony sudo sssd-common sssd-tools systemd
+    e2fsprogs mount netplan.io openssh-server openssh-client sudo sssd-common sssd-tools systemd libnfs-utils \
+    curl
 
 # The pages' scripts come from npm; where it is installed already, however it came there, it is not installed again.
 NPM_PACKAGES := $(if $(shell command -v npm),,nodejs npm)

@@ -9,6 +9,7 @@ from typing import Any
 import templates
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Node
+from headnode.shares import shares
 from headnode.workflows import gpu, hostkeys, images
 from headnode.workflows.context import Context
 from images.agent import firstboot
@@ -138,7 +139,7 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         "hostname": f"{node.name}",
         "max_offset_ms": context.site.time.max_offset_ms,
         "gpus": gpu.expected(gpu.stack_of(context, node)),
-        "mounts": [v.mount for v in layout_volumes(context, node) if v.mount and v.type not in ("swap", "swapfile")],
+        "mounts": expected_mounts(context, node),
     }
     script = Path(firstboot.__file__).read_bytes()
     unit = templates.render("overlay/report.service.j2", made_from=f"node {node.name}")
@@ -150,6 +151,13 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         # As for the overlay's own units: a drop-in switches it on, without a program of the new system.
         entry("/etc/systemd/system/multi-user.target.d/headnode-report.conf", wanted.encode(), 0o644),
     ]
+
+
+def expected_mounts(context: Context, node: Node) -> list[str]:
+    """A node without its homes is no use to anybody, so what comes over the network counts like its own disks."""
+    volumes = layout_volumes(context, node)
+    local = [str(v.mount) for v in volumes if v.mount and v.type not in ("swap", "swapfile")]
+    return [*local, *(share.path for share in shares(context.site))]
 
 
 def layout_volumes(context: Context, node: Node) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ PROC = Path("/proc")
 PATIENCE = 600.0
 # How long a clock may take to be set. A node that is still wrong then says so, and is not up.
 CLOCK_PATIENCE = 120
+MOUNT_PATIENCE = 60
 CHRONYC = ("chronyc", "-n", "-c")
 
 
@@ -29,11 +30,10 @@ def check(name: str, ok: bool, message: str) -> dict[str, object]:
 
 def checks(expected: Mapping[str, object], hostname: str, mounts: str, tracking: str) -> list[dict[str, object]]:
     """What was asked for beside what is. Pure."""
-    wanted = expected.get("mounts")
-    mounted = {line.split()[1].replace("\\040", " ") for line in mounts.splitlines() if len(line.split()) > 1}
+    wanted, there = expected.get("mounts"), mounted(mounts)
     found = [check("hostname", hostname == expected.get("hostname"), f"it is {hostname}")]
     for path in wanted if isinstance(wanted, list) else []:
-        found.append(check(f"mount {path}", path in mounted, "mounted" if path in mounted else "not mounted"))
+        found.append(check(f"mount {path}", path in there, "mounted" if path in there else "not mounted"))
     found.append(clock(tracking, expected.get("max_offset_ms")))
     return found
 
@@ -59,16 +59,36 @@ def synchronised(expected: Mapping[str, object]) -> str:
     """Wait, within bounds, until the clock is right; what chrony says of it then."""
     bound = expected.get("max_offset_ms")
     seconds = (bound if isinstance(bound, int | float) else 100) / 1000
-    say([*CHRONYC, "waitsync", str(CLOCK_PATIENCE), f"{seconds:f}", "0", "1"])
-    return say([*CHRONYC, "tracking"])
+    deadline = time.monotonic() + CLOCK_PATIENCE
+    # One try at a time: chrony may not have been started yet, and gives up at once then.
+    while said([*CHRONYC, "waitsync", "1", f"{seconds:f}"]) is None and time.monotonic() < deadline:
+        time.sleep(1.0)
+    return said([*CHRONYC, "tracking"]) or ""
 
 
-def say(argv: list[str]) -> str:
+def said(argv: list[str]) -> str | None:
+    """What a program answered; nothing when it failed."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=CLOCK_PATIENCE * 2, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def mounted(text: str) -> set[str]:
+    """Where file systems are, by /proc/self/mounts."""
+    return {line.split()[1].replace("\\040", " ") for line in text.splitlines() if len(line.split()) > 1}
+
+
+def settled(expected: Mapping[str, object]) -> str:
+    """The mounts, once all that were asked for are there: those that come over the network take their time."""
+    wanted = expected.get("mounts")
+    deadline = time.monotonic() + MOUNT_PATIENCE
+    while True:
+        text = MOUNTS.read_text()
+        if not isinstance(wanted, list) or set(wanted) <= mounted(text) or time.monotonic() > deadline:
+            return text
+        time.sleep(1.0)
 
 
 def gpu_checks(wanted: object, proc: Path) -> list[dict[str, object]]:
@@ -116,8 +136,8 @@ def main() -> int:
     deadline = time.monotonic() + PATIENCE
     pause = 1.0
     while True:
-        tracking = synchronised(expected)
-        found = checks(expected, socket.gethostname().partition(".")[0], MOUNTS.read_text(), tracking)
+        tracking, mounts = synchronised(expected), settled(expected)
+        found = checks(expected, socket.gethostname().partition(".")[0], mounts, tracking)
         found += gpu_checks(expected.get("gpus"), PROC)
         try:
             state = report(expected["url"], expected["token"], found)
