@@ -53,6 +53,11 @@ class Paths:
         return self.state / "boot/grub"
 
     @property
+    def mirror(self) -> Path:
+        """Packages that were carried here, a directory for each import."""
+        return self.state / "mirror"
+
+    @property
     def runtime(self) -> Path:
         return self.root / "run/headnode"
 

@@ -48,6 +48,7 @@ COMMANDS = {
     "diff": ("headnode.cli.publish:diff", "Show what a publish would change."),
     "known-hosts": ("headnode.cli.publish:known_hosts", "Print what SSH needs to know the nodes by."),
     "image": ("headnode.cli.images:image", "Build images and the ramdisk, and look after them."),
+    "mirror": ("headnode.cli.mirror:mirror", "Carry packages to a site without Internet."),
     "backup": ("headnode.cli.backup:backup", "Save everything that cannot be made again in one encrypted file."),
     "restore": ("headnode.cli.backup:restore", "Bring a head node back from a backup."),
     "gpu": ("headnode.cli.gpu:gpu", "Show what nodes' GPUs need, and the rules behind it."),

@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from headnode.paths import Paths
 from headnode.publish import confined
 from headnode.sealedfile import Unlocking
 from headnode.site import Site
-from headnode.workflows import directorydump, publishing
+from headnode.workflows import directorydump, plaintar, publishing
 from headnode.workflows.context import Context
 from images.store import scratch
 
@@ -131,20 +130,14 @@ def packed(files: Mapping[str, Path], made: Contents) -> Iterator[bytes]:
 
     with tarfile.open(fileobj=buffer, mode="w|", format=tarfile.PAX_FORMAT) as tar:
         about = json.dumps({"format": FORMAT, **vars(made)}, indent=1).encode()
-        tar.addfile(entry(MANIFEST, len(about), 0o600), io.BytesIO(about))
+        plaintar.add(tar, MANIFEST, len(about), 0o600, io.BytesIO(about))
         yield taken()
         for name, path in files.items():
             status = path.stat()
             with path.open("rb") as stream:
-                tar.addfile(entry(name, status.st_size, status.st_mode & 0o777), stream)
+                plaintar.add(tar, name, status.st_size, status.st_mode & 0o777, stream)
             yield taken()
     yield taken()
-
-
-def entry(name: str, size: int, mode: int) -> tarfile.TarInfo:
-    found = tarfile.TarInfo(name)
-    found.size, found.mode = size, mode
-    return found
 
 
 # The way back.
@@ -180,7 +173,7 @@ def opened(paths: Paths, archive: Path, unlocking: Unlocking) -> Iterator[tuple[
             with archive.open("rb") as stream:
                 pieces = Pieces(sealedfile.unseal(stream, unlocking))
                 with tarfile.open(fileobj=io.BufferedReader(pieces), mode="r|") as tar:
-                    unpack(tar, place)
+                    plaintar.unpack(tar, place, 0o700)
                 # Whatever follows the tar's end is proven too: a cut shows only at the last chunk.
                 while pieces.read(1 << 20):
                     pass
@@ -194,18 +187,6 @@ def opened(paths: Paths, archive: Path, unlocking: Unlocking) -> Iterator[tuple[
         if problems := dumps.problems(contents.database, place / DATABASE):
             raise HeadnodeError(f"the backup is damaged: {'; '.join(problems)}")
         yield contents, place
-
-
-def unpack(tar: tarfile.TarFile, place: Path) -> None:
-    for member in tar:
-        source = tar.extractfile(member) if member.isreg() else None
-        if source is None:
-            raise HeadnodeError(f"the backup holds {shown(member.name)}, which is no plain file")
-        target = confined(place, member.name)
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-            shutil.copyfileobj(source, stream)
-            os.fchmod(stream.fileno(), member.mode & 0o777)
 
 
 def described(place: Path) -> Contents:
