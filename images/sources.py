@@ -84,11 +84,16 @@ def to_text(sources: Iterable[Source]) -> str:
     )
 
 
+def version_pattern(release: str) -> str:
+    """Every packaging of one release, as apt's preferences write it."""
+    return f"/^([0-9]+:)?{re.escape(release)}-/"
+
+
 def preferences(pins: Iterable[str]) -> str:
     """apt's preferences that hold packages ("name=release") at a release, and refuse every other one."""
     blocks = []
     for name, _, release in (pin.partition("=") for pin in pins):
-        blocks.append(f"Package: {name}\nPin: version /^([0-9]+:)?{re.escape(release)}-/\nPin-Priority: 1001\n")
+        blocks.append(f"Package: {name}\nPin: version {version_pattern(release)}\nPin-Priority: 1001\n")
         blocks.append(f"Package: {name}\nPin: release *\nPin-Priority: -1\n")
     return "\n".join(blocks)
 

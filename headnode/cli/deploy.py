@@ -141,7 +141,7 @@ def work(
     workflow.refuse_unsuitable(nodes, intent)
     if power:
         refuse_untouchable(at.site, nodes)
-    chosen = planning.image_for(at, nodes, image) if intent == "deploy" else {}
+    chosen = planning.image_for(at, nodes, image, consent) if intent == "deploy" else {}
     if dry_run:
         for node in nodes:
             show_plan(at, node, chosen.get(node.name), consent)

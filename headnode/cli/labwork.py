@@ -151,9 +151,10 @@ class Rollout:
         self.spoken = 0.0
 
     def run(self) -> None:
-        from headnode.cli.deploy import progress_table
+        from headnode.cli.watch import Meter, look, table
 
         names = [node.name for node in self.spec.nodes]
+        meters = {name: Meter() for name in names}
         with live_view() as show:
             while True:
                 nodes = self.at.inventory.nodes(names)
@@ -165,8 +166,8 @@ class Rollout:
                 if following := self.next(nodes):
                     self.states[following] = ("asked", time.monotonic())
                     tell_and_run(self.spec, "deploy", following, "--yes")
-                begun = [node for node in nodes if node.name in self.states]
-                show(progress_table(self.at, begun), f"about {said(self.left(nodes))} left")
+                rows, _ = look(self.at, [name for name in names if name in self.states], meters)
+                show(table(rows), f"about {said(self.left(nodes))} left")
                 self.speak(nodes)
                 time.sleep(LOOK_EVERY)
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headnode import lifecycle
 from headnode.effective import SETTINGS, known_profile, nearest, profile_chain
-from headnode.errors import NotFound
+from headnode.errors import InvalidInput, NotFound
 from headnode.packagecache import proxy_for_builds
 from headnode.site import BUILT_IN
 from headnode.workflows import gpu
@@ -143,6 +144,21 @@ def collect(context: Context, found: Garbage) -> None:
         shutil.rmtree(path)
     store(context).sweep()
     clean_scratch(workplace(context))
+
+
+def removable(context: Context, reference: str) -> Image:
+    """One exact version that nothing names and no deployment under way installs."""
+    name, version = parse_reference(reference)
+    found = find(context, reference)
+    if version is None:
+        raise InvalidInput(f"'{name}' has several versions; say which, such as {found.reference}")
+    if users(context)(found):
+        raise InvalidInput(f"{found.reference} is named by a profile, group or node, and stays")
+    working = [node for node in context.inventory.nodes() if node.state in lifecycle.WORKING]
+    running = [one for one in map(context.inventory.deployment, working) if one and one.image == found.reference]
+    if running:
+        raise InvalidInput(f"{found.reference} is being installed on {running[0].node}, and stays")
+    return found
 
 
 def users(context: Context) -> Callable[[Image], bool]:

@@ -10,24 +10,42 @@ import templates
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Node
 from headnode.shares import shares
-from headnode.workflows import gpu, hostkeys, images
+from headnode.workflows import gpu, hostkeys, images, installing
 from headnode.workflows.context import Context
 from images.agent import firstboot
 from images.nvidia.stack import Kind
+from images.store import Image
 
 # An agent's log is kept whole up to here; what comes after says nothing new.
 LOG_LIMIT = 8 * 1024 * 1024
 REPORTER = "headnode-report.service"
 
 
-def image_for(context: Context, nodes: Sequence[Node], wanted: str | None) -> dict[str, str]:
+def image_for(
+    context: Context, nodes: Sequence[Node], wanted: str | None, consent: Sequence[str] = ()
+) -> dict[str, str]:
     """Node → the exact version of the image it gets; asked for before anything is changed."""
     gpu.refuse_impossible(context, nodes)
     chosen: dict[str, str] = {}
     for node in nodes:
         name = wanted or str(settings_of(context, node)["image"])
-        chosen[node.name] = images.find(context, name).reference
+        found = images.find(context, name)
+        refuse_other_method(context, node, found, set(consent))
+        chosen[node.name] = found.reference
     return chosen
+
+
+def refuse_other_method(context: Context, node: Node, found: Image, consent: set[str]) -> None:
+    """An image is unpacked and a medium is started: what a node's method asks for must be what is there."""
+    method = str(settings_of(context, node)["method"])
+    if found.method != method:
+        hint = "headnode image build" if method == "image" else "headnode image import"
+        raise InvalidInput(
+            f"{node.name}: method is '{method}', and {found.reference} is for method {found.method}",
+            hint=f"set image to one for that method; '{hint}' makes them",
+        )
+    if method != "image":
+        installing.refuse_unfit(context, node, found, consent)
 
 
 def settings_of(context: Context, node: Node) -> dict[str, Any]:
@@ -49,7 +67,8 @@ def computed_plan(
     context: Context, node: Node, facts: dict[str, Any], image: str, consent: set[str], number: int
 ) -> dict[str, Any]:
     from images.owner import Owner
-    from images.plan import Image, deploy_plan
+    from images.plan import Image as PlanImage
+    from images.plan import deploy_plan
 
     settings = settings_of(context, node)
     layout = context.site.layouts.get(str(settings["layout"]))
@@ -63,7 +82,7 @@ def computed_plan(
         layout,
         facts,
         Owner(context.site.cluster, node.name),
-        image=Image(found.reference, found.url, found.sha256, found.size, found.unpacked_size),
+        image=PlanImage(found.reference, found.url, found.sha256, found.size, found.unpacked_size),
         settings=settings,
         deployment=number,
         consent=consent,
@@ -78,6 +97,10 @@ def preview(context: Context, node: Node, image: str | None, consent: Sequence[s
         yield f"not inspected yet, so its disks are unknown; 'headnode inspect {node.name}' reads them"
         return
     try:
+        found = images.find(context, str(image))
+        if found.method != "image":
+            yield from installing.preview(context, node, found, set(consent))
+            return
         made = computed_plan(context, node, facts, str(image), set(consent), 0)
     except HeadnodeError as error:
         yield f"refused: {error.message}"

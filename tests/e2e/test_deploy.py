@@ -61,8 +61,10 @@ def test_bios_the_right_disk_and_no_other_gets_a_whole_image_or_a_reason(at: Rac
         broken_images_are_told_apart(at, node)
         node.power_off()
 
-        # Now the disks have each other's names.
-        node.machine = replace(node.machine, disks=(other, scratch, node.machine.disks[0]))
+        # Now the disks have each other's names; the firmware still starts from the right one.
+        system = replace(node.machine.disks[0], boot_order=0)
+        others = (replace(disk, boot_order=number) for number, disk in enumerate((other, scratch), 1))
+        node.machine = replace(node.machine, disks=(*others, system))
         at.begin()
         switch_on(at, node)
         at.until_streaming(10)

@@ -256,5 +256,5 @@ def test_a_node_that_is_never_heard_of_again_has_a_reason(door: Door) -> None:
     eventually(lambda: door.node("gpu02").state is State.FAILED)
     reason = str(door.node("gpu02").reason)
     assert reason == "no end of deploying within 60 minutes; last step: make ext4 for /"
-    assert b"starts from its own disk" in door.ask("gpu02", "GET", "/boot")[1]
+    eventually(lambda: b"starts from its own disk" in door.ask("gpu02", "GET", "/boot")[1])
     assert door.ask("gpu02", "POST", "/node/v1/done", session=session) == NO
