@@ -52,7 +52,8 @@ class PackageCache:
 
 
 def wanted(site: Site) -> bool:
-    return site.packages.cache and site.packages.proxy is None
+    # What was carried here is served by nginx, and there is nothing else to fetch.
+    return site.packages.cache and site.packages.proxy is None and site.packages.mirror != "head"
 
 
 def archives(site: Site) -> list[tuple[str, str]]:
@@ -80,6 +81,12 @@ def ask_cacher(directory: Path) -> list[str]:
 def proxy_for_nodes(site: Site) -> str | None:
     """What a node's apt goes through: the cache that the site names, the head node's own, or none."""
     return site.packages.proxy or (f"http://{site.provision.head}:{PORT}" if wanted(site) else None)
+
+
+def mirror_for_nodes(site: Site, distribution: str) -> str | None:
+    """The archive that nodes install from, when it is not the distribution's own."""
+    mirror = site.packages.mirror
+    return f"http://{site.provision.head}/mirror/{distribution}" if mirror == "head" else mirror
 
 
 def proxy_for_builds(site: Site) -> str | None:

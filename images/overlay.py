@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import templates
 from headnode.model import Node
-from headnode.packagecache import proxy_for_nodes
+from headnode.packagecache import mirror_for_nodes, proxy_for_nodes
 from headnode.shares import shares
 from headnode.site import Layout, Site
 from images import filesystems
@@ -234,8 +234,8 @@ def containers(about: Subject) -> Made:
 def archives(about: Subject) -> Made:
     packages = about.site.packages
     yield "/etc/apt/apt.conf.d/90headnode", about.file("apt.conf", proxy=proxy_for_nodes(about.site))
-    if packages.mirror:
-        yield "/etc/apt/sources.list", about.file("sources.list")
+    if mirror := mirror_for_nodes(about.site, str(about.settings.get("os"))):
+        yield "/etc/apt/sources.list", about.file("sources.list", mirror=mirror)
     if packages.pip_index:
         host = urlsplit(packages.pip_index).hostname
         yield "/etc/pip.conf", about.file("pip.conf", host=host)
