@@ -102,3 +102,20 @@ def prepare(places: Paths) -> None:
     for directory in (places.state / "packages", places.logs / "packages", places.runtime / "packages"):
         directory.mkdir(parents=True, exist_ok=True)
         shutil.chown(directory, places.package_cache_user, places.package_cache_user)
+
+
+def expire(places: Paths, days: int, now: float) -> list[Path]:
+    """Forget packages that nobody has asked for in that time; apt-cacher-ng fetches again what it misses.
+
+    Its own expiry would need its maintenance pages, and those would be open to every node.
+    """
+    cache = places.state / "packages"
+    oldest = now - days * 86_400
+    gone = []
+    for path in sorted(cache.rglob("*.deb")):
+        status = path.stat()
+        if max(status.st_atime, status.st_mtime) < oldest:
+            path.unlink(missing_ok=True)
+            path.with_name(f"{path.name}.head").unlink(missing_ok=True)
+            gone.append(path)
+    return gone

@@ -401,6 +401,8 @@ class Archive(Strict):
 class Packages(Strict):
     cache: bool = True
     """Run a package cache on the head node, on port 3142 of the provision network; nodes without a way out use it."""
+    cache_days: int = Field(default=180, ge=1, le=36_500)
+    """How long the cache keeps a package that nobody asks for."""
     proxy: Text | None = None
     """Another package cache that nodes and image builds go through, such as http://10.20.0.9:3142."""
     mirror: Text | None = None

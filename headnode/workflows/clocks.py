@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headnode import clock, ntp
-from headnode.model import Event, Node, State
+from headnode.model import Event, Node, Severity, State
 from headnode.workflows.context import Context
 
 HEAD = "head"
+# Nodes whose clocks were wrong at the last look.
+OFF = "clocks_off"
 BAD = ("off", "unsynchronised", "silent", "unknown")
 Ask = Callable[[Sequence[str]], Mapping[str, ntp.Answer]]
 
@@ -88,3 +90,25 @@ def judged(offset_ms: float, synchronised: bool, bound: int) -> str:
     if not synchronised:
         return "unsynchronised"
     return "off" if abs(offset_ms) > bound else "ok"
+
+
+def note_outliers(context: Context, ask: Ask = ntp.ask) -> None:
+    """Events for nodes that are up and whose clocks went wrong, or came right again, since the last look.
+
+    A node that does not answer is left as it was: it may be restarting, and others look at that.
+    """
+    up = context.inventory.in_state(State.UP)
+    found = {reading.node: reading for reading in readings(context, up, ask) if reading.age == 0.0}
+    before = set(context.inventory.fact(OFF, "").split())
+    wrong = {name for name, reading in found.items() if reading.bad}
+    now = wrong | ((before - found.keys()) & {node.name for node in up})
+    if now == before:
+        return
+    bound = context.site.time.max_offset_ms
+    with context.inventory.change("reconcile", "regular look at clocks") as change:
+        change.set_fact(OFF, " ".join(sorted(now)))
+        for name in sorted(now - before):
+            said = f"its clock is {found[name].state}: {found[name].offset_ms:.1f} ms; at most {bound} ms is allowed"
+            change.record("clock", said, node=name, severity=Severity.WARNING)
+        for name in sorted((before & found.keys()) - now):
+            change.record("clock", f"its clock is right again: {found[name].offset_ms:.1f} ms", node=name)

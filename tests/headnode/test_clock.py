@@ -214,3 +214,20 @@ def test_a_silent_node_is_shown_with_what_it_said_and_when(context: Context) -> 
     later = clocks.reported(up[0], event, event.at + timedelta(hours=3))
     assert later.age == 3 * 3600
     assert clocks.reported(node_of(9), None, NOW).source == "never heard"
+
+
+def test_a_clock_that_goes_wrong_later_is_told_once_and_once_when_it_is_right(context: Context) -> None:
+    verifying(context)
+    node = context.inventory.node("gpu01")
+    assert node is not None
+    deploy.verified(context, node, [{"name": "clock", "ok": True, "message": "", "offset_ms": 0.0, "stratum": 9}])
+    address = str(node.address)
+
+    def look(offset_ms: float | None) -> None:
+        answers = {} if offset_ms is None else {address: ntp.Answer(offset_ms, 1.0, 9, True)}
+        clocks.note_outliers(context, ask=lambda asked: answers)
+
+    for offset in (0.1, 5000.0, 5001.0, None, 4999.0, 0.2, None, 0.1):
+        look(offset)
+    told = [event.message for event in context.inventory.events("gpu01") if event.kind == "clock"]
+    assert told == ["its clock is off: 5000.0 ms; at most 100 ms is allowed", "its clock is right again: 0.2 ms"]
