@@ -34,6 +34,8 @@ class Service:
 def services(site: Site, paths: Paths) -> list[Service]:
     """In the order they start."""
     found = [node_door(paths), nginx(paths), dnsmasq(paths, "names"), dnsmasq(paths, "provision")]
+    if site.directory.mode == "internal":
+        found.append(slapd(site, paths))
     if site.management and site.management.dhcp:
         found.append(dnsmasq(paths, "management"))
     if site.management and site.management.head:
@@ -78,6 +80,22 @@ def nginx(paths: Paths) -> Service:
         writes=(paths.runtime, paths.logs),
         pid_file=pid_file,
     )
+
+
+def slapd(site: Site, paths: Paths) -> Service:
+    from headnode.directory.server import CONFIG, addresses, listening
+
+    user, pid_file = paths.slapd_user, paths.runtime / "slapd/slapd.pid"
+    return Service(
+        name="slapd",
+        description="people and groups of the cluster",
+        argv=("slapd", "-d", "none", "-u", user, "-g", user, "-h", addresses(site, paths),
+              "-f", str(paths.published / CONFIG)),
+        ready=lambda: program_of(pid_file) == "slapd" and listening(paths),
+        capabilities=("CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_OVERRIDE"),
+        writes=(paths.directory, paths.runtime),
+        pid_file=pid_file,
+    )  # fmt: skip
 
 
 def node_door(paths: Paths) -> Service:

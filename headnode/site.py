@@ -146,6 +146,10 @@ Domain = Annotated[
     field_check(lambda value: fields.domain_name(value)),
     for_editors(rf"{fields.LABEL.pattern}(\.{fields.LABEL.pattern})+"),
 ]
+DistinguishedName = Annotated[
+    Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+(, *[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+)*$")
+]
+Account = Annotated[str, field_check(lambda value: fields.account_name(value)), for_editors(fields.ACCOUNT.pattern)]
 Cidr = Annotated[IPv4Network, BeforeValidator(network), for_editors(rf"{OCTETS}/[0-9]{{1,2}}")]
 Listener = Annotated[str, AfterValidator(listener), for_editors(rf"{OCTETS}:[0-9]{{1,5}}")]
 Release = Annotated[
@@ -239,6 +243,8 @@ class Settings(Strict):
     """Archive the NVIDIA stack comes from; the two are never mixed."""
     nvidia_modules: Literal["auto", "open", "proprietary"] | None = None
     """Kernel modules of the NVIDIA driver."""
+    access: tuple[Label, ...] | None = None
+    """Groups of the directory whose members may log in; all people when not given."""
     nvidia_mig: tuple[Text, ...] | None = None
     """Instances that every GPU is cut into (MIG), such as 3g.40gb 3g.40gb; none when empty."""
     rdma: Literal["none", "inbox", "doca"] | None = None
@@ -348,12 +354,24 @@ class Directory(Strict):
     """internal: Headnode runs the LDAP server; external: it reads yours and never writes."""
     uri: Text | None = None
     """Address of the external LDAP server, such as ldaps://ldap.example.org."""
-    base_dn: Text | None = None
+    base_dn: DistinguishedName | None = None
     """Base of the tree; made from the domain when not given."""
+    admin_group: Label | None = "admin"
+    """Group whose members may change the directory with LDAP tools and their own password; it is made for you."""
     first_id: int = Field(default=20_000, ge=2_000, le=1_000_000_000)
     """First UID and GID given to people and groups, above every distribution's own."""
     last_id: int = Field(default=59_999, ge=2_000, le=2_000_000_000)
     """Last UID and GID given."""
+    bind_dn: DistinguishedName | None = None
+    """External only: who to be there, when anonymous reading is not allowed."""
+    bind_password_file: Text | None = None
+    """External only: file with that account's password on its first line."""
+    ca_file: Text | None = None
+    """External only: certificate authority of its server; those that the machine trusts when not given."""
+    flavour: Literal["rfc2307", "rfc2307bis", "ad"] = "rfc2307"
+    """External only: how its groups name their members: memberUid, member, or Active Directory's way."""
+    attributes: dict[Literal["name", "uid", "gid", "full_name", "email", "home", "shell", "ssh_keys"], Label] = {}
+    """External only: what its entries call these, where that is not the schema's own name, such as {name: cn}."""
 
 
 class Bmc(Strict):
@@ -467,6 +485,9 @@ class Access(Strict):
     """SSH public keys that may log in to nodes as root, also when the directory is down."""
     sudo_group: Label | None = None
     """Group of the directory whose members may use sudo on nodes."""
+    admin_user: Account | None = None
+    """Local account of every node for the day the directory is down: UID 1000, sudo, admin_keys, and the password that
+    'headnode user passwd --break-glass' keeps sealed."""
 
 
 class Web(Strict):

@@ -24,6 +24,8 @@ COMMANDS = {
     "nodes": ("headnode.cli.nodes:nodes", "List nodes."),
     "show": ("headnode.cli.nodes:show", "Show everything about a node, and where each value comes from."),
     "set": ("headnode.cli.nodes:set_", "Change fields of nodes."),
+    "user": ("headnode.cli.people:user", "Add, change, lock, import and audit people."),
+    "group": ("headnode.cli.groups:group", "Add and change groups of people."),
     "power": ("headnode.cli.power:power", "Switch nodes on and off, or tell whether they are on."),
     "bootdev": ("headnode.cli.power:bootdev", "Choose what nodes boot from next."),
     "sensors": ("headnode.cli.bmc:sensors", "Read temperatures, fans, voltages and watts."),

@@ -12,6 +12,7 @@ from headnode.reconcile.duties import (
     close_overdue_windows,
     fail_overdue_work,
     finish_publishing,
+    keep_the_directory_ready,
     lead,
     leave_when_the_site_changes,
     look_for_foreign_dhcp,
@@ -50,6 +51,7 @@ def main() -> None:
         "watch": Watcher(context).run,
         "foreign-dhcp": partial(look_for_foreign_dhcp, context),
         "package-cache": partial(tidy_package_cache, context),
+        "directory": partial(keep_the_directory_ready, context),
         "site": partial(leave_when_the_site_changes, context),
         "lead": partial(lead, context, once_for_all),
     }

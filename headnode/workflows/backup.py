@@ -94,9 +94,9 @@ def collected(paths: Paths, place: Path) -> dict[str, Path]:
 
 def left_out(context: Context) -> list[str]:
     """Files that site.yaml names and that are somewhere else, so that they are not in the archive."""
-    named = [context.site.bmc.password_file, getattr(context.site.directory, "bind_password_file", None),
-             getattr(context.site.directory, "ca_file", None)]  # fmt: skip
-    return [path for path in named if path and context.paths.config not in Path(path).absolute().parents]
+    directory = context.site.directory
+    named = (context.site.bmc.password_file, directory.bind_password_file, directory.ca_file)
+    return [path for path in named if path and not path.startswith("/etc/headnode/")]
 
 
 def digest(path: Path) -> str:
@@ -247,7 +247,7 @@ def restore(context: Context, archive: Path, unlocking: Unlocking, *, replace: b
 
 
 def refuse_or_set_aside(paths: Paths, site: Site, replace: bool, tell: Tell) -> None:
-    there = [path for path in (paths.site_file, paths.database, directorydump.place(paths)) if path.exists()]
+    there = [path for path in (paths.site_file, paths.database, paths.directory) if path.exists()]
     if not there and not (site.database.url and dumps.occupied(site.database.url, paths.database)):
         return
     if not replace:

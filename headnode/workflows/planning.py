@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import templates
+from headnode import vault
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
-from headnode.model import Deployment, Node
+from headnode.model import Deployment, Holder, Node
 from headnode.shares import shares
-from headnode.workflows import gpu, hostkeys, images, installing
+from headnode.workflows import breakglass, gpu, hostkeys, images, installing
 from headnode.workflows.context import Context
 from images.agent import firstboot
 from images.nvidia.stack import Kind
@@ -19,6 +20,8 @@ from images.store import Image
 # An agent's log is kept whole up to here; what comes after says nothing new.
 LOG_LIMIT = 8 * 1024 * 1024
 REPORTER = "headnode-report.service"
+# So many people a new node is asked for: enough to notice a wrong directory.
+SAMPLE = 5
 
 
 def image_for(
@@ -46,6 +49,16 @@ def refuse_other_method(context: Context, node: Node, found: Image, consent: set
         )
     if method != "image":
         installing.refuse_unfit(context, node, found, consent)
+
+
+def refuse_without_ramdisk(context: Context, nodes: Sequence[Node]) -> None:
+    """Before anything is changed: a node that finds no ramdisk would ask for it until its time is up."""
+    for architecture in sorted({str(settings_of(context, node)["architecture"]) for node in nodes}):
+        if not (context.paths.state / "ramdisk" / architecture / "initrd").exists():
+            raise InvalidInput(
+                f"there is no ramdisk for {architecture} that nodes could start; nothing was changed",
+                hint="headnode image ramdisk",
+            )
 
 
 def settings_of(context: Context, node: Node) -> dict[str, Any]:
@@ -124,11 +137,17 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
 
     certificate = (context.paths.ca / "ca.crt").read_text()
     stack = gpu.stack_of(context, node)
-    keys = gpu.archive_keys(context, stack.values(Kind.ARCHIVE))
-    authority = hostkeys.authority_line(context, make=True)
-    secrets = Secrets(hostkeys.certified_keys(context, node), certificate, authority, keys)
-    settings = settings_of(context, node)
-    made = overlay(context.site, node, settings, secrets, stack, cache_size(context, node))
+    ca, password = elsewhere(context)
+    secrets = Secrets(
+        hostkeys.certified_keys(context, node),
+        certificate,
+        hostkeys.authority_line(context, make=True),
+        gpu.archive_keys(context, stack.values(Kind.ARCHIVE)),
+        admin_hash=breakglass.admin_hash(context),
+        directory_ca=ca,
+        bind_password=password,
+    )
+    made = overlay(context.site, node, settings_of(context, node), secrets, stack, cache_size(context, node))
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
 
 
@@ -152,6 +171,19 @@ def cache_size(context: Context, node: Node) -> int | None:
     return next((place.size for place in found.places if place.volume.mount == CACHE), None)
 
 
+def elsewhere(context: Context) -> tuple[str, str]:
+    """What nodes need for a directory that is not ours: its authority's certificate, and a password."""
+    directory, root = context.site.directory, context.paths.root
+    if directory.mode == "internal":
+        return "", ""
+    try:
+        certificate = (root / directory.ca_file.lstrip("/")).read_text() if directory.ca_file else ""
+    except OSError as error:
+        raise HeadnodeError(f"directory.ca_file {directory.ca_file} cannot be read: {error.strerror}") from None
+    file = directory.bind_password_file
+    return certificate, vault.read_password(root / file.lstrip("/")) if file else ""
+
+
 def report_files(context: Context, node: Node, deployment: Deployment) -> list[dict[str, Any]]:
     """A small program that says at the first start how the new system is."""
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
@@ -163,6 +195,7 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         "max_offset_ms": context.site.time.max_offset_ms,
         "gpus": gpu.expected(gpu.stack_of(context, node)),
         "mounts": expected_mounts(context, node),
+        "people": expected_people(context),
     }
     script = Path(firstboot.__file__).read_bytes()
     unit = templates.render("overlay/report.service.j2", made_from=f"node {node.name}")
@@ -181,6 +214,23 @@ def expected_mounts(context: Context, node: Node) -> list[str]:
     volumes = layout_volumes(context, node)
     local = [str(v.mount) for v in volumes if v.mount and v.type not in ("swap", "swapfile")]
     return [*local, *(share.path for share in shares(context.site))]
+
+
+def expected_people(context: Context) -> dict[str, Any]:
+    """Whom the node must know, and under which numbers: the group that is always there, and the newest people."""
+    site, numbers = context.site.directory, context.inventory.numbers()
+    local = [context.site.access.admin_user] if context.site.access.admin_user else []
+    if site.mode == "external":
+        return {"local": local}
+    users = [entry for entry in numbers if entry.kind is Holder.USER and entry.removed is None]
+    newest = sorted(users, key=lambda entry: entry.given)[-SAMPLE:]
+    return {
+        "groups": {e.name: e.number for e in numbers if e.kind is Holder.GROUP and e.name == site.admin_group},
+        "users": {entry.name: entry.number for entry in newest},
+        "first": site.first_id,
+        "last": site.last_id,
+        "local": local,
+    }
 
 
 def layout_volumes(context: Context, node: Node) -> tuple[Any, ...]:

@@ -51,6 +51,7 @@ class Wanted:
 
 def producers(context: Context) -> list[Producer]:
     from headnode.clock import Clock
+    from headnode.directory.server import Slapd
     from headnode.exports import Exports
     from headnode.packagecache import PackageCache
     from headnode.workflows.discovery import open_window
@@ -60,9 +61,9 @@ def producers(context: Context) -> list[Producer]:
     from pxe.nginx import Nginx
 
     window = open_window(context)
-    paths, known_hosts = context.paths, KnownHosts(authority_line(context))
-    return [BootScripts(window), Dnsmasq(paths, window), Nginx(paths), known_hosts, Clock(paths), Exports(paths),
-            PackageCache(paths)]  # fmt: skip
+    places, known_hosts = context.paths, KnownHosts(authority_line(context))
+    return [BootScripts(window), Dnsmasq(places, window), Nginx(places), known_hosts, Slapd(places), Clock(places),
+            Exports(places), PackageCache(places)]  # fmt: skip
 
 
 def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:

@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     from pxe.probe import Offer
 
 PROBE_SECONDS = 3.0
+
+
+def prepare_directory(context: Context) -> None:
+    from headnode.directory import server
+
+    server.prepare(context.site, context.paths)
+    context.paths.ldap_socket.unlink(missing_ok=True)
+
+
+# What these need beyond their published configuration, before every start.
 PREPARED: dict[str, Callable[[Context], None]] = {
+    "slapd": prepare_directory,
     "chronyd": lambda context: clock.prepare(context.paths),
     "nfs": lambda context: exports.prepare(context.paths, context.site),
     "package-cache": lambda context: packagecache.prepare(context.paths),

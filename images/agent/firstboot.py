@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 EXPECTED = Path("/etc/headnode/report.json")
@@ -22,6 +22,10 @@ PATIENCE = 600.0
 CLOCK_PATIENCE = 120
 MOUNT_PATIENCE = 60
 CHRONYC = ("chronyc", "-n", "-c")
+# How long sssd may take to find the directory. A node where it never does says so, and is not up.
+PEOPLE_PATIENCE = 120.0
+FIRST_PERSON, NOBODY = 1000, 65534
+Lookup = Callable[[str, str], str]
 
 
 def check(name: str, ok: bool, message: str) -> dict[str, object]:
@@ -69,7 +73,7 @@ def synchronised(expected: Mapping[str, object]) -> str:
 def said(argv: list[str]) -> str | None:
     """What a program answered; nothing when it failed."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
@@ -89,6 +93,70 @@ def settled(expected: Mapping[str, object]) -> str:
         if not isinstance(wanted, list) or set(wanted) <= mounted(text) or time.monotonic() > deadline:
             return text
         time.sleep(1.0)
+
+
+def people(expected: Mapping[str, object], passwd: str, group: str, lookup: Lookup) -> list[dict[str, object]]:
+    """Whether names and numbers mean here what they mean everywhere. Pure, but for what `lookup` asks."""
+    wanted = expected.get("people")
+    if not isinstance(wanted, dict):
+        return []
+    found = [same_number(lookup, "group", name, number) for name, number in wanted.get("groups", {}).items()]
+    for name, number in wanted.get("users", {}).items():
+        # Somebody may have been removed since this was written, but nobody's number ever changes.
+        if lookup("passwd", name):
+            found.append(same_number(lookup, "passwd", name, number))
+    wrong = [*local_people(passwd, wanted), *shadows(passwd, group, wanted, lookup)]
+    found.append(check("local accounts", not wrong, "; ".join(wrong[:10]) or "none that the directory has too"))
+    return found
+
+
+def same_number(lookup: Lookup, database: str, name: str, number: int) -> dict[str, object]:
+    fields = lookup(database, name).strip().split(":")
+    got = fields[2] if len(fields) > 2 else "unknown; sssd does not find it in the directory"
+    return check(f"{database} {name}", got == str(number), f"its number is {got}, and should be {number}")
+
+
+def local_people(passwd: str, wanted: Mapping[str, object]) -> list[str]:
+    """Accounts of people that only this node has."""
+    allowed = wanted.get("local")
+    found: list[str] = []
+    for line in passwd.splitlines():
+        fields = line.split(":")
+        if len(fields) < 7 or not fields[2].isdigit() or int(fields[2]) in (NOBODY, 0):
+            continue
+        if int(fields[2]) >= FIRST_PERSON and not (isinstance(allowed, list) and fields[0] in allowed):
+            found.append(f"the local account {fields[0]} has UID {fields[2]}, which is for the directory to give")
+    return found
+
+
+def shadows(passwd: str, group: str, wanted: Mapping[str, object], lookup: Lookup) -> list[str]:
+    """Local names that the directory has too: whoever asks by name is told of the local one."""
+    if not wanted.get("groups"):
+        return []
+    names = [line.split(":")[0] for line in passwd.splitlines() if line.count(":") == 6]
+    found = [f"the local account {name} hides the directory's" for name in names if lookup("passwd", name)]
+    first, last = wanted.get("first"), wanted.get("last")
+    given = range(first, last + 1) if isinstance(first, int) and isinstance(last, int) else range(0)
+    for line in group.splitlines():
+        fields = line.split(":")
+        if len(fields) > 2 and fields[2].isdigit() and int(fields[2]) in given:
+            found.append(f"the local group {fields[0]} has GID {fields[2]}, which is for the directory to give")
+    return found
+
+
+def ask_sssd(database: str, name: str) -> str:
+    """What sssd, and nobody else, says of a name."""
+    return said(["getent", "-s", "sss", database, name]) or ""
+
+
+def people_when_known(expected: Mapping[str, object]) -> list[dict[str, object]]:
+    """Wait, within bounds, for the directory to be found."""
+    deadline = time.monotonic() + PEOPLE_PATIENCE
+    while True:
+        found = people(expected, Path("/etc/passwd").read_text(), Path("/etc/group").read_text(), ask_sssd)
+        if all(item["ok"] for item in found) or time.monotonic() > deadline:
+            return found
+        time.sleep(2.0)
 
 
 def gpu_checks(wanted: object, proc: Path) -> list[dict[str, object]]:
@@ -138,6 +206,7 @@ def main() -> int:
     while True:
         tracking, mounts = synchronised(expected), settled(expected)
         found = checks(expected, socket.gethostname().partition(".")[0], mounts, tracking)
+        found += people_when_known(expected)
         found += gpu_checks(expected.get("gpus"), PROC)
         try:
             state = report(expected["url"], expected["token"], found)

@@ -13,6 +13,7 @@ import pytest
 
 import templates
 from headnode.clock import Clock
+from headnode.directory.server import Slapd
 from headnode.errors import TemplateFault
 from headnode.exports import Exports
 from headnode.lab.bmc import SENSORS, LabBmc, emulation, lan_conf
@@ -91,6 +92,8 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "chrony/chrony.conf": lambda site: only(Clock(PATHS).site_files(site)),
     "ganesha/ganesha.conf": lambda site: only(Exports(PATHS).site_files(with_shares(site))),
     "apt-cacher-ng/acng.conf": lambda site: only(PackageCache(PATHS).site_files(site)),
+    "slapd/slapd.conf": lambda site: only(Slapd(PATHS).site_files(site), "slapd.conf"),
+    "slapd/headnode.schema": lambda site: only(Slapd(PATHS).site_files(site), "schema"),
     "dnsmasq/management.conf": lambda site: only(DNSMASQ.site_files(with_bmc_dhcp(site)), "management"),
     "systemd/service": lambda site: unit_files(site, PATHS, "/usr/bin/headnode")["headnode-dnsmasq.service"],
     "overlay/report.service": lambda site: templates.render("overlay/report.service.j2", made_from="node gpu01"),
