@@ -23,7 +23,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
@@ -42,6 +43,8 @@ from tests.images import cached
 
 INSTALLED = ("gpu01", "gpu02")
 SPARE = "gpu03"
+# Seconds by which gpu02's hardware clock is ahead of ours, and more: between here and its start some minutes pass.
+SHIFT = 900
 # Long enough for a busy machine; a node that fails says so at once.
 PATIENCE = 1200.0
 cluster_marks = [
@@ -134,6 +137,8 @@ def running_cluster(name: str) -> Iterator[Cluster]:
     try:
         with world(spec, cache=cached.CACHE) as made:
             cluster = Cluster(made)
+            # Its clock is wrong whenever it is switched on; test_shared.py looks at what becomes of that.
+            shift_clock(made.node("gpu02"))
             for one in INSTALLED:
                 cluster.enroll(one)
             threading.Thread(target=install_all, args=(cluster,), daemon=True).start()
@@ -143,6 +148,12 @@ def running_cluster(name: str) -> Iterator[Cluster]:
                 print(f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}")  # noqa: T201
     finally:
         link.down(name)
+
+
+def shift_clock(node: LabNode) -> None:
+    """QEMU's clock begins there each time it is switched on: far enough ahead to be more than 90 seconds off then."""
+    wrong = datetime.now(UTC) + timedelta(seconds=SHIFT)
+    node.machine.machine = replace(node.machine.machine, clock=f"{wrong:%Y-%m-%dT%H:%M:%S}")
 
 
 def install_all(cluster: Cluster) -> None:
