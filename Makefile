@@ -13,6 +13,7 @@ RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 util-linux m
     grub-common grub-efi-amd64-bin shim-signed grub-efi-amd64-signed
 TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf seabios ipxe-qemu \
     busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
+    libparted2 libparted-fs-resize0 dpkg-dev kmod \
     e2fsprogs mount netplan.io openssh-server openssh-client chrony sudo sssd-common sssd-tools systemd
 
 .PHONY: help
