@@ -5,6 +5,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# Ubuntu's own schema of autoinstall documents, where it is at hand; the tests compare ours with it.
+export AUTOINSTALL_SCHEMA ?= $(abspath $(wildcard ../shared/data/autoinstall-schema.json))
 LAB := .lab
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 

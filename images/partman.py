@@ -19,6 +19,8 @@ MEGABYTE = 1_000_000
 EVERYTHING = -1
 # Megabytes by which the sum of rounded sizes may be more than there are.
 LEEWAY = 64
+# Stands for the disk until the shell puts its name there; nothing in it needs quoting.
+DISK = "@DISK@"
 METHODS = {"esp": "efi", "bios-boot": "biosgrub", "swap": "swap"}
 FILE_SYSTEMS = {"esp": "fat32", "bios-boot": "free", "swap": "linux-swap"}
 
@@ -82,10 +84,13 @@ def attributes(part: Part) -> Iterator[str]:
         yield from (f"options/{option}{{ {option} }}" for option in volume.options)
 
 
-def late_commands(resolved: Resolved) -> list[str]:
-    """For `preseed/late_command`: the labels and identifiers by which later deployments know the partitions."""
+def late_commands(resolved: Resolved, variable: str | None = None) -> list[str]:
+    """For `preseed/late_command`: the labels and identifiers by which later deployments know the partitions.
+
+    `variable` is the shell's that holds the disk's name, where it is not what it was when the machine was inspected.
+    """
     table = only_table(resolved)
-    device = table.disk.device
+    device = DISK if variable else table.disk.device
     commands = [["sfdisk", "--no-reread", "--no-tell-kernel", "--disk-id", device, table.id]]
     for part in table.parts:
         number = str(part.number)
@@ -93,4 +98,5 @@ def late_commands(resolved: Resolved) -> list[str]:
         commands.append(["sfdisk", "--no-reread", "--no-tell-kernel", "--part-uuid", device, number, part.id])
         kind = TYPES[part.volume.type]
         commands.append(["sfdisk", "--no-reread", "--no-tell-kernel", "--part-type", device, number, kind])
-    return [shlex.join(["in-target", *command]) for command in commands]
+    lines = [shlex.join(["in-target", *command]) for command in commands]
+    return [line.replace(DISK, f'"${variable}"') for line in lines] if variable else lines

@@ -117,6 +117,8 @@ def answer(context: Context, deployment: Deployment, node: Node, session: str, n
         return about.archive_keys[rest]
     if name == "preseed.cfg":
         return preseed.render(about).encode()
+    if name == "disk.sh":
+        return preseed.disk_script(about).encode()
     if name in autoinstall.FILES:
         if name == "user-data":
             autoinstallchecks.refuse_wrong(autoinstall.document(about), facts, node.name)
@@ -124,7 +126,10 @@ def answer(context: Context, deployment: Deployment, node: Node, session: str, n
     raise NotFound(f"there is no answer '{name[:40]}'")
 
 
-def step(context: Context, deployment: Deployment, word: str) -> None:
+def step(context: Context, deployment: Deployment, node: Node, word: str) -> None:
+    if word == "no-disk":
+        deploy.failed(context, deployment, node, "partitioning", "no disk has the serial number that was inspected")
+        return
     if word not in STEPS:
         raise NotFound(f"there is no step '{word[:40]}'")
     deploy.progress(context, deployment, [{"kind": "step", "step": word, "message": STEPS[word]}])
