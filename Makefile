@@ -12,9 +12,9 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, and those that only its tests need. Names only: the distribution pins versions.
 RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 util-linux mmdebstrap zstd \
-    grub-common grub-efi-amd64-bin shim-signed grub-efi-amd64-signed
+    grub-common grub-pc-bin xorriso mtools pci.ids grub-efi-amd64-bin shim-signed grub-efi-amd64-signed
 TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf seabios ipxe-qemu \
-    busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
+    busybox udhcpc dosfstools fdisk mdadm lvm2 xfsprogs \
     libparted2 libparted-fs-resize0 dpkg-dev kmod \
     e2fsprogs mount netplan.io openssh-server openssh-client chrony sudo sssd-common sssd-tools systemd
 

@@ -19,7 +19,7 @@ from headnode.paths import Paths
 from headnode.site import Boot, Site
 from headnode.units import unit_files
 from headnode.workflows import init
-from images import preseed
+from images import preseed, seed
 from pxe.boot import BootScripts
 from pxe.dnsmasq import Dnsmasq
 from pxe.nginx import Nginx
@@ -99,6 +99,8 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "dnsmasq/names": lambda site: only(DNSMASQ.node_files(site, NODE), "names.d"),
     "lab/lan.conf": lambda site: lan_conf("gpu01", LAB_BMCS, control_port=9001),
     "lab/bmc.emu": lambda site: emulation("gpu01", LAB_BMCS),
+    "seed/boot.ipxe": lambda site: seed.script("boot.ipxe", site, NODE),
+    "seed/grub.cfg": lambda site: seed.script("grub.cfg", site, NODE),
     "site/site.yaml": lambda site: init.site_text(GIVEN),
 }
 INCLUDED = {"boot/ramdisk.ipxe.j2", "boot/ramdisk.grub.j2", "boot/local.grub.j2"}
