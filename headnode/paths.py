@@ -65,6 +65,15 @@ class Paths:
         return self.runtime / "bmc.sock"
 
     @property
+    def directory(self) -> Path:
+        """slapd's database and certificate."""
+        return self.state / "directory"
+
+    @property
+    def ldap_socket(self) -> Path:
+        return self.runtime / "slapd/ldapi"
+
+    @property
     def consoles(self) -> Path:
         """Console recordings, a directory for each node."""
         return self.state / "consoles"
@@ -87,3 +96,7 @@ class Paths:
     @property
     def nginx_user(self) -> str:
         return "www-data" if self.root == Path("/") else "root"
+
+    @property
+    def slapd_user(self) -> str:
+        return "openldap" if self.root == Path("/") else "root"

@@ -1,5 +1,6 @@
 """The services of a head node, described once: 'headnode up' runs them, systemd units are made from them."""
 
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,11 +29,13 @@ class Service:
 def services(site: Site, paths: Paths) -> list[Service]:
     """In the order they start."""
     found = [node_door(paths), nginx(paths), dnsmasq(paths, "names"), dnsmasq(paths, "provision")]
+    if site.directory.mode == "internal":
+        found.append(slapd(site, paths))
     if site.management and site.management.dhcp:
         found.append(dnsmasq(paths, "management"))
     if site.management and site.management.head:
         found.append(bmc(paths))
-    return [*found, reconcile(paths)]
+    return [*found, reconcile(paths), people_door(site, paths)]
 
 
 def dnsmasq(paths: Paths, network: str) -> Service:
@@ -69,6 +72,22 @@ def nginx(paths: Paths) -> Service:
     )
 
 
+def slapd(site: Site, paths: Paths) -> Service:
+    from headnode.directory.server import CONFIG, addresses, listening
+
+    user, pid_file = paths.slapd_user, paths.runtime / "slapd/slapd.pid"
+    return Service(
+        name="slapd",
+        description="people and groups of the cluster",
+        argv=("slapd", "-d", "none", "-u", user, "-g", user, "-h", addresses(site, paths),
+              "-f", str(paths.published / CONFIG)),
+        ready=lambda: program_of(pid_file) == "slapd" and listening(paths),
+        capabilities=("CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_OVERRIDE"),
+        writes=(paths.directory, paths.runtime),
+        pid_file=pid_file,
+    )  # fmt: skip
+
+
 def node_door(paths: Paths) -> Service:
     socket = paths.runtime / "node.sock"
     return Service(
@@ -91,6 +110,42 @@ def bmc(paths: Paths) -> Service:
         writes=(paths.state, paths.runtime, paths.logs),
         environment={"HEADNODE_ROOT": str(paths.root)},
     )
+
+
+def people_door(site: Site, paths: Paths) -> Service:
+    """One process: what it remembers of all nodes and of failed logins is then one memory."""
+    secure: tuple[str, ...] = ()
+    if site.web.encrypted:
+        secure = (f"--certfile={certificate(site, paths)}", f"--keyfile={certificate_key(site, paths)}")
+    # HTTPS holds for every socket of the process, so the local one is there only without it.
+    local: tuple[str, ...] = () if site.web.encrypted else (f"--bind=unix:{paths.runtime / 'web.sock'}", "--umask=0177")
+    return Service(
+        name="web",
+        description="pages and API for people",
+        # Every open page holds a thread while it waits for news; headnode/door/live.py counts them.
+        argv=(sys.executable, "-m", "gunicorn", "--workers=1", "--threads=288", "--worker-class=gthread",
+              "--no-control-socket", f"--bind={site.web.listen}", *local, *secure, "--forwarded-allow-ips=",
+              "--graceful-timeout=2", "--log-level=warning", "headnode.web.app:application()"),
+        ready=lambda: answers(site.web.host, int(site.web.port)),
+        writes=(paths.state, paths.runtime, paths.logs),
+        environment={"HEADNODE_ROOT": str(paths.root)},
+    )  # fmt: skip
+
+
+def certificate(site: Site, paths: Paths) -> Path:
+    return paths.root / site.web.certificate.lstrip("/") if site.web.certificate else paths.state / "web/web.crt"
+
+
+def certificate_key(site: Site, paths: Paths) -> Path:
+    return paths.root / site.web.key.lstrip("/") if site.web.key else paths.state / "web/web.key"
+
+
+def answers(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=1.0):
+            return True
+    except OSError:
+        return False
 
 
 def reconcile(paths: Paths) -> Service:

@@ -119,6 +119,18 @@ def for_editors(pattern: str) -> Any:
     return Field(json_schema_extra={"pattern": f"^({pattern})$"})
 
 
+def listener(value: str) -> str:
+    """An address and a port, such as 127.0.0.1:8080."""
+    host, _, port = value.rpartition(":")
+    try:
+        address = IPv4Address(host)
+    except ValueError:
+        address = IPv4Address(0)
+    if not port.isdecimal() or not 1 <= int(port) <= 65_535 or address == IPv4Address(0):
+        raise ValueError("use one address of this machine and a port, such as 127.0.0.1:8080")
+    return f"{address}:{int(port)}"
+
+
 OCTETS = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
 Text = Annotated[str, field_check(text)]
 Label = Annotated[str, field_check(lambda value: fields.plain_label(value)), for_editors(fields.WORD.pattern)]
@@ -133,7 +145,12 @@ Domain = Annotated[
     field_check(lambda value: fields.domain_name(value)),
     for_editors(rf"{fields.LABEL.pattern}(\.{fields.LABEL.pattern})+"),
 ]
+DistinguishedName = Annotated[
+    Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+(, *[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+)*$")
+]
+Account = Annotated[str, field_check(lambda value: fields.account_name(value)), for_editors(fields.ACCOUNT.pattern)]
 Cidr = Annotated[IPv4Network, BeforeValidator(network), for_editors(rf"{OCTETS}/[0-9]{{1,2}}")]
+Listener = Annotated[str, AfterValidator(listener), for_editors(rf"{OCTETS}:[0-9]{{1,5}}")]
 Release = Annotated[
     Text, BeforeValidator(numbers_too), WithJsonSchema({"type": ["string", "number"], "examples": ["12", "24.04"]})
 ]
@@ -225,6 +242,8 @@ class Settings(Strict):
     """Archive the NVIDIA stack comes from; the two are never mixed."""
     nvidia_modules: Literal["auto", "open", "proprietary"] | None = None
     """Kernel modules of the NVIDIA driver."""
+    access: tuple[Label, ...] | None = None
+    """Groups of the directory whose members may log in; all people when not given."""
     nvidia_mig: tuple[Text, ...] | None = None
     """Instances that every GPU is cut into (MIG), such as 3g.40gb 3g.40gb; none when empty."""
     rdma: Literal["none", "inbox", "doca"] | None = None
@@ -313,7 +332,7 @@ class Layout(Strict):
 
 class Rack(Strict):
     budget_watts: int | None = Field(default=None, ge=1)
-    """Power the rack may draw; nodes are switched on in waves that stay below it."""
+    """Power the rack may draw: nodes are switched on in waves that stay below it, with what runs there already."""
     units: int = Field(default=42, ge=1, le=100)
     """Height in rack units."""
     location: Text = ""
@@ -332,12 +351,24 @@ class Directory(Strict):
     """internal: Headnode runs the LDAP server; external: it reads yours and never writes."""
     uri: Text | None = None
     """Address of the external LDAP server, such as ldaps://ldap.example.org."""
-    base_dn: Text | None = None
+    base_dn: DistinguishedName | None = None
     """Base of the tree; made from the domain when not given."""
+    admin_group: Label | None = "admin"
+    """Group whose members may change the directory with LDAP tools and their own password; it is made for you."""
     first_id: int = Field(default=20_000, ge=2_000, le=1_000_000_000)
     """First UID and GID given to people and groups, above every distribution's own."""
     last_id: int = Field(default=59_999, ge=2_000, le=2_000_000_000)
     """Last UID and GID given."""
+    bind_dn: DistinguishedName | None = None
+    """External only: who to be there, when anonymous reading is not allowed."""
+    bind_password_file: Text | None = None
+    """External only: file with that account's password on its first line."""
+    ca_file: Text | None = None
+    """External only: certificate authority of its server; those that the machine trusts when not given."""
+    flavour: Literal["rfc2307", "rfc2307bis", "ad"] = "rfc2307"
+    """External only: how its groups name their members: memberUid, member, or Active Directory's way."""
+    attributes: dict[Literal["name", "uid", "gid", "full_name", "email", "home", "shell", "ssh_keys"], Label] = {}
+    """External only: what its entries call these, where that is not the schema's own name, such as {name: cn}."""
 
 
 class Bmc(Strict):
@@ -420,6 +451,50 @@ class Access(Strict):
     """SSH public keys that may log in to nodes as root, also when the directory is down."""
     sudo_group: Label | None = None
     """Group of the directory whose members may use sudo on nodes."""
+    admin_user: Account | None = None
+    """Local account of every node for the day the directory is down: UID 1000, sudo, admin_keys, and the password that
+    'headnode user passwd --break-glass' keeps sealed."""
+
+
+class Web(Strict):
+    listen: Listener = "127.0.0.1:8080"
+    """Address and port of the pages and the API: this machine's loopback, or its address on the admins' network."""
+    certificate: Text | None = None
+    """Certificate (PEM, with its chain) for HTTPS; without it Headnode's own CA signs one. Loopback needs none."""
+    key: Text | None = None
+    """The certificate's private key, readable by root alone."""
+    session_hours: int = Field(default=12, ge=1, le=720)
+    """A login lasts at most so long."""
+    idle_minutes: int = Field(default=60, ge=1, le=10_080)
+    """A login that was not used for so long is over."""
+
+    @property
+    def host(self) -> str:
+        return self.listen.rpartition(":")[0]
+
+    @property
+    def port(self) -> str:
+        return self.listen.rpartition(":")[2]
+
+    @property
+    def encrypted(self) -> bool:
+        """Passwords never cross a network in the clear: everywhere but on loopback it is HTTPS."""
+        return not IPv4Address(self.host).is_loopback or self.certificate is not None
+
+
+class Notify(Strict):
+    """Who is told when something happens."""
+
+    severity: Literal["info", "warning", "error"] = "error"
+    """The least severe events that are told."""
+    webhook_file: Text | None = None
+    """File with a web address on its first line, to which events are posted as JSON; such addresses are secrets."""
+    mail_to: tuple[Text, ...] = ()
+    """Who gets a mail."""
+    mail_from: Text | None = None
+    """The sender; headnode@DOMAIN when not given."""
+    smtp: Text = "localhost:25"
+    """Mail server that takes mail without a password, as HOST:PORT."""
 
 
 class Database(Strict):
@@ -450,6 +525,10 @@ class Site(Strict):
     """Shared file systems that every node mounts."""
     access: Access = Access()
     """Who gets into nodes, and how."""
+    web: Web = Web()
+    """The pages and the API for people."""
+    notify: Notify = Notify()
+    """Who is told of what happens, by webhook or mail."""
     database: Database = Database()
     """Where the inventory is kept."""
     defaults: Settings = Settings()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from itertools import combinations
 
 from headnode import fields, layoutchecks
@@ -26,6 +27,7 @@ def problems(site: Site) -> Iterator[Problem]:
         yield from layout_problems(name, layout)
     yield from service_problems(site)
     yield from storage_problems(site)
+    yield from web_problems(site)
 
 
 def network_problems(site: Site) -> Iterator[Problem]:
@@ -146,9 +148,37 @@ def service_problems(site: Site) -> Iterator[Problem]:
         )
     if site.directory.last_id <= site.directory.first_id:
         yield Problem(("directory", "last_id"), site.directory.last_id, f"use more than {site.directory.first_id}")
+    if site.directory.mode == "internal":
+        yield from group_problems(site)
     url = site.database.url
     if url is not None and not url.startswith(("postgresql://", "postgresql+psycopg://")):
         yield Problem(("database", "url"), url, "use a URL such as postgresql://headnode@db.example.org/headnode")
+
+
+def group_problems(site: Site) -> Iterator[Problem]:
+    """Groups of our own directory have names that every system takes."""
+    named: list[tuple[Path, str | None]] = [
+        (("directory", "admin_group"), site.directory.admin_group),
+        (("access", "sudo_group"), site.access.sudo_group),
+    ]
+    holders = [(("defaults",), site.defaults)]
+    holders += [(("profiles", name), profile) for name, profile in site.profiles.items()]  # type: ignore[misc]
+    holders += [(("groups", name), group) for name, group in site.groups.items()]  # type: ignore[misc]
+    named += [((*at, "access"), group) for at, settings in holders for group in settings.access or ()]
+    for at, group in named:
+        if group is not None and not fields.ACCOUNT.fullmatch(group):
+            yield Problem(at, group, "use up to 32 lower-case letters, digits, _ and -, beginning with a letter")
+
+
+def web_problems(site: Site) -> Iterator[Problem]:
+    """People's door is never where nodes or BMCs are."""
+    address = IPv4Address(site.web.host)
+    for name, net in site.networks.items():
+        if address in net.cidr:
+            expected = f"that is on the network '{name}'; use loopback or the address on the admins' network"
+            yield Problem(("web", "listen"), site.web.listen, expected)
+    if (site.web.certificate is None) != (site.web.key is None):
+        yield Problem(("web", "certificate"), site.web.certificate or "", "give certificate and key, or neither")
 
 
 NFS_SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9._+/-]*", re.ASCII)

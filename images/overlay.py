@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import templates
+from headnode.ldaptree import LOCKED, LOCKED_FOR_EVER, Tree
 from headnode.model import Node
 from headnode.site import Layout, Site
 from images import filesystems
@@ -26,6 +27,13 @@ from images.ports import ports
 NO_STACK = Stack("nothing")
 CACHE = "/var/cache/fscache"
 CA_FILE = "/usr/local/share/ca-certificates/headnode.crt"
+DIRECTORY_CA = "/etc/sssd/directory-ca.crt"
+# What sssd calls the attributes that a site may name.
+SSSD_NAMES = {
+    "name": "ldap_user_name", "uid": "ldap_user_uid_number", "gid": "ldap_user_gid_number",
+    "full_name": "ldap_user_fullname", "email": "ldap_user_email", "home": "ldap_user_home_directory",
+    "shell": "ldap_user_shell", "ssh_keys": "ldap_user_ssh_public_key",
+}  # fmt: skip
 MASKED = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service",
     # sssd is started as a whole; its socket-activated halves would answer before it is configured.
@@ -46,9 +54,15 @@ class Secrets:
     """What the caller keeps sealed and hands out for the time of a deployment."""
 
     host_keys: tuple[HostKey, ...] = ()
-    # No secrets, but they come from the same place: the CA, and the keys of archives by their names.
+    # No secrets, but they come from the same place: our authorities, and the keys of archives by their names.
     ca_certificate: str = ""
+    ssh_authority: str = ""
     archive_keys: Mapping[str, bytes] = field(default_factory=dict)
+    # The hash of the local account's password, if it has one.
+    admin_hash: str = field(default="", repr=False)
+    # Of a directory that is not ours: what to trust, and the password of the account it is read with.
+    directory_ca: str = ""
+    bind_password: str = field(default="", repr=False)
 
 
 Files = dict[str, OverlayFile]
@@ -95,7 +109,9 @@ class Subject:
 def overlay(site: Site, node: Node, settings: Mapping[str, Any], secrets: Secrets, stack: Stack | None = None) -> Files:
     """Every file by its path in the installed system."""
     about = Subject(site, node, settings, secrets, stack or NO_STACK)
-    makers = (identity, network, mounts, ssh, directory, clock, services, containers, archives, tuning, gpus)
+    makers = (
+        identity, network, mounts, ssh, directory, accounts, clock, services, containers, archives, tuning, gpus
+    )  # fmt: skip
     return dict(sorted((path, file) for make in makers for path, file in make(about)))
 
 
@@ -161,17 +177,49 @@ def ssh(about: Subject) -> Made:
     for key in keys:
         yield key.path, OverlayFile(key.private.encode(), 0o600)
         yield f"{key.path}.pub", OverlayFile(f"{key.public} {about.node.name}\n".encode())
+        if key.certificate:
+            yield f"{key.path}-cert.pub", OverlayFile(f"{key.certificate}\n".encode())
+    if about.secrets.ssh_authority:
+        yield "/etc/ssh/ssh_known_hosts", about.file("known_hosts", authority=about.secrets.ssh_authority)
     if about.site.access.admin_keys:
         yield "/root/.ssh/authorized_keys", about.file("authorized_keys", 0o600)
-    if about.site.access.sudo_group:
-        yield "/etc/sudoers.d/headnode", about.file("sudoers", 0o440)
+    access = about.site.access
+    if access.admin_user or (access.sudo_group and about.site.directory.mode == "external"):
+        yield "/etc/sudoers.d/headnode", about.file("sudoers", 0o440, hashed=bool(about.secrets.admin_hash))
 
 
 def directory(about: Subject) -> Made:
-    site = about.site
-    base = site.directory.base_dn or ",".join(f"dc={label}" for label in site.domain.split("."))
-    uri = site.directory.uri or f"ldap://head.{site.domain}"
-    yield "/etc/sssd/sssd.conf", about.file("sssd.conf", 0o600, base=base, uri=uri, ca=CA_FILE)
+    site, tree = about.site, Tree.of(about.site)
+    ours = site.directory.mode == "internal"
+    ca = CA_FILE if ours else DIRECTORY_CA if about.secrets.directory_ca else ""
+    groups = tuple(about.settings.get("access") or ())
+    names = {"ssh_keys": "sshPublicKey", **site.directory.attributes}
+    yield "/etc/sssd/sssd.conf", about.file(
+        "sssd.conf", 0o600, ours=ours, tree=tree, base=tree.base, ca=ca, groups=groups,
+        uri=f"ldap://head.{site.domain}" if ours else site.directory.uri, filter=access_filter(tree, groups),
+        names=[(SSSD_NAMES[key], name) for key, name in names.items()], bind_password=about.secrets.bind_password,
+    )  # fmt: skip
+    if about.secrets.directory_ca:
+        yield DIRECTORY_CA, OverlayFile(about.secrets.directory_ca.encode())
+
+
+def access_filter(tree: Tree, groups: tuple[str, ...]) -> str:
+    """Who may log in: members of one of these groups, or everybody; nobody who is locked."""
+    members = "".join(f"(memberOf={tree.group(group)})" for group in groups)
+    unlocked = f"(!({LOCKED}={LOCKED_FOR_EVER}))"
+    return f"(&(|{members}){unlocked})" if members else unlocked
+
+
+def accounts(about: Subject) -> Made:
+    """The local account for the day the directory is down, and homes that are made when they are missing."""
+    admin, hashed = about.site.access.admin_user, about.secrets.admin_hash
+    yield "/etc/systemd/system/headnode-accounts.service", about.file("accounts.service", hashed=bool(hashed))
+    if admin is None:
+        return
+    yield "/etc/headnode/accounts.conf", about.file("accounts.conf")
+    yield f"/etc/ssh/headnode_keys/{admin}", about.file("authorized_keys")
+    if hashed:
+        yield "/etc/headnode/admin.hash", OverlayFile(hashed.encode(), 0o600)
 
 
 def clock(about: Subject) -> Made:
@@ -180,7 +228,7 @@ def clock(about: Subject) -> Made:
 
 def services(about: Subject) -> Made:
     """Which units run; multi-user is the end of starting, whatever desktop an image may carry."""
-    wanted = ["systemd-networkd.service", "ssh.service", "sssd.service", "chrony.service"]
+    wanted = ["systemd-networkd.service", "ssh.service", "sssd.service", "chrony.service", "headnode-accounts.service"]
     wanted += ["cachefilesd.service"] if about.caches else []
     wanted += ["headnode-ca.service"] if about.secrets.ca_certificate else []
     wanted += units(about.stack)

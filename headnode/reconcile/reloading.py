@@ -56,6 +56,7 @@ class Reloader:
                 stop.wait(self.pause)
 
     def reload(self, touched: set[str]) -> None:
+        from headnode.directory import server as slapd
         from pxe import dnsmasq
 
         entries = "everything" in touched or any(is_entry(path) for path in touched)
@@ -72,6 +73,10 @@ class Reloader:
                     dnsmasq.release(self.site.networks[part], gone[part])
         if touched & {"everything", "nginx/nginx.conf"}:
             send(self.paths.runtime / "nginx/nginx.pid", "nginx", signal.SIGHUP)
+        pid_file = self.paths.runtime / "slapd/slapd.pid"
+        if any(newer(self.paths.published / file, pid_file) for file in (slapd.CONFIG, slapd.SCHEMA)):
+            # As dnsmasq: it reads its configuration only when it starts.
+            send(pid_file, "slapd", signal.SIGTERM)
 
 
 def newer(config: Path, pid_file: Path) -> bool:

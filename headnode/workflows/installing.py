@@ -74,7 +74,8 @@ def resolved(context: Context, node: Node, facts: Mapping[str, Any], consent: se
     layout = context.site.layouts.get(name)
     if layout is None:
         raise NotFound(f"{node.name}'s layout is '{name}', which site.yaml does not define")
-    return resolve(name, layout, facts, Owner(context.site.cluster, node.name), consent=consent)
+    owner = Owner(context.site.cluster, node.name)
+    return resolve(name, layout, facts, owner, consent=consent, deployed=context.inventory.deployed_disks(node))
 
 
 def boot_script(context: Context, address: str) -> str | None:
@@ -112,6 +113,8 @@ def answer(context: Context, deployment: Deployment, node: Node, session: str, n
     if facts is None:
         raise HeadnodeError(f"{node.name} has not reported its hardware")
     about = inputs(context, node, facts, deployment.id, session, set(deployment.consent))
+    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+        change.remember_disks(deployment.id, {table.name: table.disk.serial for table in about.resolved.tables})
     kind, _, rest = name.partition("/")
     if kind == "key" and rest in about.archive_keys:
         return about.archive_keys[rest]

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import templates
+from headnode import vault
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
-from headnode.model import Deployment, Node
-from headnode.workflows import gpu, hostkeys, images, installing
+from headnode.model import Deployment, Holder, Intent, Node
+from headnode.workflows import breakglass, gpu, hostkeys, images, installing
 from headnode.workflows.context import Context
 from images.agent import firstboot
 from images.nvidia.stack import Kind
@@ -18,6 +19,8 @@ from images.store import Image
 # An agent's log is kept whole up to here; what comes after says nothing new.
 LOG_LIMIT = 8 * 1024 * 1024
 REPORTER = "headnode-report.service"
+# So many people a new node is asked for: enough to notice a wrong directory.
+SAMPLE = 5
 
 
 def image_for(
@@ -47,6 +50,19 @@ def refuse_other_method(context: Context, node: Node, found: Image, consent: set
         installing.refuse_unfit(context, node, found, consent)
 
 
+def refuse_without_ramdisk(context: Context, nodes: Sequence[Node], intent: Intent) -> None:
+    """Before anything is changed: a node that finds no ramdisk would ask for it until its time is up."""
+    settings = [settings_of(context, node) for node in nodes]
+    # A distribution's own installer is started without it.
+    starting = [one for one in settings if intent is not Intent.DEPLOY or one["method"] == "image"]
+    for architecture in sorted({str(one["architecture"]) for one in starting}):
+        if not (context.paths.state / "ramdisk" / architecture / "initrd").exists():
+            raise InvalidInput(
+                f"there is no ramdisk for {architecture} that nodes could start; nothing was changed",
+                hint="headnode image ramdisk",
+            )
+
+
 def settings_of(context: Context, node: Node) -> dict[str, Any]:
     return gpu.settings_of(context, node)
 
@@ -57,15 +73,9 @@ def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, 
     if facts is None:
         raise InvalidInput(f"{node.name} has not reported its hardware", hint=f"headnode inspect {node.name}")
     made = computed_plan(context, node, facts, str(deployment.image), set(deployment.consent), deployment.id)
-    # systemd is told about the report once the files are there.
-    enable = {"name": "report at the first start", "do": "chroot", "argv": ["systemctl", "enable", REPORTER],
-              "target": "/target"}  # fmt: skip
-    steps: list[dict[str, Any]] = []
-    for step in made["steps"]:
-        steps.append(step)
-        if step["do"] == "overlay":
-            steps.append(enable)
-    return {**made, "steps": steps}
+    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+        change.remember_disks(deployment.id, {disk["name"]: disk["serial"] for disk in made["disks"]})
+    return made
 
 
 def computed_plan(
@@ -91,6 +101,7 @@ def computed_plan(
         settings=settings,
         deployment=number,
         consent=consent,
+        deployed=context.inventory.deployed_disks(node),
     )
 
 
@@ -108,6 +119,8 @@ def preview(context: Context, node: Node, image: str | None, consent: Sequence[s
         made = computed_plan(context, node, facts, str(image), set(consent), 0)
     except HeadnodeError as error:
         yield f"refused: {error.message}"
+        if error.hint:
+            yield f"  hint: {error.hint}"
         return
     for disk in made["disks"]:
         yield f"disk {disk['name']}: {disk['device']}, serial {disk['serial'] or '-'}, {disk['size'] / 1e9:.1f} GB"
@@ -126,10 +139,31 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
 
     certificate = (context.paths.ca / "ca.crt").read_text()
     stack = gpu.stack_of(context, node)
-    keys = gpu.archive_keys(context, stack.values(Kind.ARCHIVE))
-    secrets = Secrets(hostkeys.host_keys(context, node.name), certificate, keys)
+    ca, password = elsewhere(context)
+    secrets = Secrets(
+        hostkeys.certified_keys(context, node),
+        certificate,
+        hostkeys.authority_line(context, make=True),
+        gpu.archive_keys(context, stack.values(Kind.ARCHIVE)),
+        admin_hash=breakglass.admin_hash(context),
+        directory_ca=ca,
+        bind_password=password,
+    )
     made = overlay(context.site, node, settings_of(context, node), secrets, stack)
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
+
+
+def elsewhere(context: Context) -> tuple[str, str]:
+    """What nodes need for a directory that is not ours: its authority's certificate, and a password."""
+    directory, root = context.site.directory, context.paths.root
+    if directory.mode == "internal":
+        return "", ""
+    try:
+        certificate = (root / directory.ca_file.lstrip("/")).read_text() if directory.ca_file else ""
+    except OSError as error:
+        raise HeadnodeError(f"directory.ca_file {directory.ca_file} cannot be read: {error.strerror}") from None
+    file = directory.bind_password_file
+    return certificate, vault.read_password(root / file.lstrip("/")) if file else ""
 
 
 def report_files(context: Context, node: Node, deployment: Deployment) -> list[dict[str, Any]]:
@@ -142,14 +176,35 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         "hostname": f"{node.name}",
         "gpus": gpu.expected(gpu.stack_of(context, node)),
         "mounts": [v.mount for v in layout_volumes(context, node) if v.mount and v.type not in ("swap", "swapfile")],
+        "people": expected_people(context),
     }
     script = Path(firstboot.__file__).read_bytes()
     unit = templates.render("overlay/report.service.j2", made_from=f"node {node.name}")
+    wanted = templates.render("overlay/multi-user.conf.j2", made_from=f"node {node.name}", units=[REPORTER])
     return [
         entry("/etc/headnode/report.json", json.dumps(expected).encode(), 0o600),
         entry("/usr/local/sbin/headnode-report", script, 0o755),
         entry(f"/etc/systemd/system/{REPORTER}", unit.encode(), 0o644),
+        # As for the overlay's own units: a drop-in switches it on, without a program of the new system.
+        entry("/etc/systemd/system/multi-user.target.d/headnode-report.conf", wanted.encode(), 0o644),
     ]
+
+
+def expected_people(context: Context) -> dict[str, Any]:
+    """Whom the node must know, and under which numbers: the group that is always there, and the newest people."""
+    site, numbers = context.site.directory, context.inventory.numbers()
+    local = [context.site.access.admin_user] if context.site.access.admin_user else []
+    if site.mode == "external":
+        return {"local": local}
+    users = [entry for entry in numbers if entry.kind is Holder.USER and entry.removed is None]
+    newest = sorted(users, key=lambda entry: entry.given)[-SAMPLE:]
+    return {
+        "groups": {e.name: e.number for e in numbers if e.kind is Holder.GROUP and e.name == site.admin_group},
+        "users": {entry.name: entry.number for entry in newest},
+        "first": site.first_id,
+        "last": site.last_id,
+        "local": local,
+    }
 
 
 def layout_volumes(context: Context, node: Node) -> tuple[Any, ...]:

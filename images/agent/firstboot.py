@@ -6,11 +6,12 @@ It stands alone, with nothing but the standard library: the head node copies thi
 
 import json
 import socket
+import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 EXPECTED = Path("/etc/headnode/report.json")
@@ -19,6 +20,10 @@ PROC = Path("/proc")
 PATIENCE = 600.0
 # No clock that was ever set is before the day this program was written.
 EARLIEST = 1_790_000_000
+# How long sssd may take to find the directory. A node where it never does says so, and is not up.
+PEOPLE_PATIENCE = 120.0
+FIRST_PERSON, NOBODY = 1000, 65534
+Lookup = Callable[[str, str], str]
 
 
 def check(name: str, ok: bool, message: str) -> dict[str, object]:
@@ -34,6 +39,75 @@ def checks(expected: Mapping[str, object], hostname: str, mounts: str, now: floa
         found.append(check(f"mount {path}", path in mounted, "mounted" if path in mounted else "not mounted"))
     found.append(check("clock", now > EARLIEST, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))))
     return found
+
+
+def people(expected: Mapping[str, object], passwd: str, group: str, lookup: Lookup) -> list[dict[str, object]]:
+    """Whether names and numbers mean here what they mean everywhere. Pure, but for what `lookup` asks."""
+    wanted = expected.get("people")
+    if not isinstance(wanted, dict):
+        return []
+    found = [same_number(lookup, "group", name, number) for name, number in wanted.get("groups", {}).items()]
+    for name, number in wanted.get("users", {}).items():
+        # Somebody may have been removed since this was written, but nobody's number ever changes.
+        if lookup("passwd", name):
+            found.append(same_number(lookup, "passwd", name, number))
+    wrong = [*local_people(passwd, wanted), *shadows(passwd, group, wanted, lookup)]
+    found.append(check("local accounts", not wrong, "; ".join(wrong[:10]) or "none that the directory has too"))
+    return found
+
+
+def same_number(lookup: Lookup, database: str, name: str, number: int) -> dict[str, object]:
+    fields = lookup(database, name).strip().split(":")
+    got = fields[2] if len(fields) > 2 else "unknown; sssd does not find it in the directory"
+    return check(f"{database} {name}", got == str(number), f"its number is {got}, and should be {number}")
+
+
+def local_people(passwd: str, wanted: Mapping[str, object]) -> list[str]:
+    """Accounts of people that only this node has."""
+    allowed = wanted.get("local")
+    found: list[str] = []
+    for line in passwd.splitlines():
+        fields = line.split(":")
+        if len(fields) < 7 or not fields[2].isdigit() or int(fields[2]) in (NOBODY, 0):
+            continue
+        if int(fields[2]) >= FIRST_PERSON and not (isinstance(allowed, list) and fields[0] in allowed):
+            found.append(f"the local account {fields[0]} has UID {fields[2]}, which is for the directory to give")
+    return found
+
+
+def shadows(passwd: str, group: str, wanted: Mapping[str, object], lookup: Lookup) -> list[str]:
+    """Local names that the directory has too: whoever asks by name is told of the local one."""
+    if not wanted.get("groups"):
+        return []
+    names = [line.split(":")[0] for line in passwd.splitlines() if line.count(":") == 6]
+    found = [f"the local account {name} hides the directory's" for name in names if lookup("passwd", name)]
+    first, last = wanted.get("first"), wanted.get("last")
+    given = range(first, last + 1) if isinstance(first, int) and isinstance(last, int) else range(0)
+    for line in group.splitlines():
+        fields = line.split(":")
+        if len(fields) > 2 and fields[2].isdigit() and int(fields[2]) in given:
+            found.append(f"the local group {fields[0]} has GID {fields[2]}, which is for the directory to give")
+    return found
+
+
+def ask_sssd(database: str, name: str) -> str:
+    """What sssd, and nobody else, says of a name."""
+    try:
+        argv = ["getent", "-s", "sss", database, name]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def people_when_known(expected: Mapping[str, object]) -> list[dict[str, object]]:
+    """Wait, within bounds, for the directory to be found."""
+    deadline = time.monotonic() + PEOPLE_PATIENCE
+    while True:
+        found = people(expected, Path("/etc/passwd").read_text(), Path("/etc/group").read_text(), ask_sssd)
+        if all(item["ok"] for item in found) or time.monotonic() > deadline:
+            return found
+        time.sleep(2.0)
 
 
 def gpu_checks(wanted: object, proc: Path) -> list[dict[str, object]]:
@@ -82,6 +156,7 @@ def main() -> int:
     pause = 1.0
     while True:
         found = checks(expected, socket.gethostname().partition(".")[0], MOUNTS.read_text(), time.time())
+        found += people_when_known(expected)
         found += gpu_checks(expected.get("gpus"), PROC)
         try:
             state = report(expected["url"], expected["token"], found)

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import templates
+from headnode.directory.server import Slapd
 from headnode.errors import TemplateFault
 from headnode.lab.bmc import SENSORS, LabBmc, emulation, lan_conf
+from headnode.lab.world import site_text as lab_site
 from headnode.model import BmcAccess, Intent, Nic, Node, Window
 from headnode.paths import Paths
 from headnode.site import Boot, Site
@@ -89,6 +91,8 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "boot/live.grub": grub_script(Intent.LIVE),
     "grub/disk.cfg": lambda site: templates.render("grub/disk.cfg.j2", made_from="UEFI machines"),
     "nginx/nginx.conf": lambda site: only(Nginx(PATHS).site_files(site)),
+    "slapd/slapd.conf": lambda site: only(Slapd(PATHS).site_files(site), "slapd.conf"),
+    "slapd/headnode.schema": lambda site: only(Slapd(PATHS).site_files(site), "schema"),
     "dnsmasq/management.conf": lambda site: only(DNSMASQ.site_files(with_bmc_dhcp(site)), "management"),
     "systemd/service": lambda site: unit_files(site, PATHS, "/usr/bin/headnode")["headnode-dnsmasq.service"],
     "overlay/report.service": lambda site: templates.render("overlay/report.service.j2", made_from="node gpu01"),
@@ -101,6 +105,7 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "lab/bmc.emu": lambda site: emulation("gpu01", LAB_BMCS),
     "seed/boot.ipxe": lambda site: seed.script("boot.ipxe", site, NODE),
     "seed/grub.cfg": lambda site: seed.script("grub.cfg", site, NODE),
+    "lab/site.yaml": lambda site: lab_site("lab", "/etc/headnode/bmc.password", "ssh-ed25519 AAAAC3Nz lab"),
     "site/site.yaml": lambda site: init.site_text(GIVEN),
 }
 INCLUDED = {"boot/ramdisk.ipxe.j2", "boot/ramdisk.grub.j2", "boot/local.grub.j2"}
