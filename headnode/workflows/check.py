@@ -13,7 +13,8 @@ from pathlib import Path
 from headnode import control, run
 from headnode.errors import HeadnodeError
 from headnode.services import services
-from headnode.workflows import discovery, serve
+from headnode.site import Site
+from headnode.workflows import discovery, people, serve
 from headnode.workflows.context import Context
 
 NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
@@ -39,13 +40,15 @@ def check(context: Context) -> Iterator[Finding]:
     site = context.site
     said = f"cluster {site.cluster}, {len(site.networks)} networks, {len(site.profiles)} profiles"
     yield Finding("site", Result.OK, said)
-    yield from programs()
+    yield from programs(site)
     yield from assets(context)
     for name in ("provision", "management"):
         net = site.networks.get(name)
         if net is not None and net.interface is not None:
             yield tried(f"{name} interface", partial(interface, context, name))
     yield from ports(context)
+    if site.directory.mode == "external":
+        yield tried("directory", partial(directory, context))
     yield neighbours(context)
     yield space(context)
     yield clock(context)
@@ -68,13 +71,27 @@ def interface(context: Context, name: str) -> str:
     return f"{serve.require_interface(context, name).name} is up and has its address"
 
 
+def directory(context: Context) -> str:
+    """Somebody else's: that it answers, and that its people have numbers nodes can use."""
+    with people.directory(context) as found:
+        numbers = [person.number for person in found.people()]
+    if low := sum(number < 1000 for number in numbers):
+        raise HeadnodeError(
+            f"{low} of its {len(numbers)} people have no UID, or one that belongs to systems",
+            hint="'headnode user list' shows them; directory.attributes names the right attribute",
+        )
+    return f"{context.site.directory.uri} answers and knows {len(numbers)} people"
+
+
 def foreign(context: Context, name: str) -> str:
     serve.refuse_foreign_dhcp(context, name)
     return f"nobody else answers on {context.site.networks[name].interface}"
 
 
-def programs() -> Iterator[Finding]:
-    for program, package in (("dnsmasq", "dnsmasq-base"), ("nginx", "nginx-light"), ("setpriv", "util-linux")):
+def programs(site: Site) -> Iterator[Finding]:
+    wanted = [("dnsmasq", "dnsmasq-base"), ("nginx", "nginx-light"), ("setpriv", "util-linux")]
+    wanted += [("slapd", "slapd")] if site.directory.mode == "internal" else []
+    for program, package in wanted:
         if run.have(program):
             yield Finding(f"program {program}", Result.OK, "installed")
         else:
@@ -112,6 +129,7 @@ def ports(context: Context) -> Iterator[Finding]:
         (socket.SOCK_DGRAM, 69, "TFTP"),
         (socket.SOCK_DGRAM, 53, "DNS"),
         (socket.SOCK_STREAM, 80, "HTTP"),
+        *([(socket.SOCK_STREAM, 389, "LDAP")] if context.site.directory.mode == "internal" else []),
     ):
         protocol = "udp" if kind == socket.SOCK_DGRAM else "tcp"
         yield port(f"port {number}/{protocol}", kind, str(net.head), number, what)
