@@ -60,13 +60,14 @@ class Machine:
         return self.run("make", "-C", "/root/headnode", *targets, env=OFFLINE)
 
     def snapshot(self) -> dict[str, tuple[int, int, str]]:
-        """Every file that is not housekeeping: mode, size or number of entries below, and where a link points."""
+        """Every file that is not housekeeping: mode, size, and where a link points."""
         found = {}
         for at, directories, files in os.walk(self.root):
             here = Path(at).relative_to(self.root)
-            directories[:] = [name for name in directories if str(here / name) not in NOT_OURS]
+            # Debian's own Python writes byte code where it can; below /opt/headnode a directory that stays is seen.
+            directories[:] = [n for n in directories if str(here / n) not in NOT_OURS and n != "__pycache__"]
             for name in (*directories, *files):
-                if str(here / name) in NOT_OURS or name == "__pycache__":
+                if str(here / name) in NOT_OURS:
                     continue
                 path = Path(at, name)
                 status = path.lstat()
@@ -133,10 +134,10 @@ def wheels(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
     return place / "files"
 
 
-@pytest.fixture
-def machine(tmp_path: Path, source: Path, wheels: Path) -> Iterator[Machine]:
-    root = tmp_path / "machine"
-    root.mkdir()
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory, source: Path, wheels: Path) -> Iterator[Machine]:
+    """One for both tests: each has to leave it as it was."""
+    root = tmp_path_factory.mktemp("machine")
     run.run(["tar", "--extract", "--numeric-owner", "--file", debian(), "--directory", root], timeout=300)
     shutil.copytree(source, root / "root/headnode")
     shutil.copytree(wheels, root / "root/wheels")
@@ -174,28 +175,24 @@ def test_make_install_upgrades_and_goes_without_a_trace(machine: Machine) -> Non
     assert machine.snapshot() == before
 
 
-def test_the_package_needs_nothing_but_its_dependencies(
-    machine: Machine, wheels: Path, source: Path, tmp_path: Path
-) -> None:
+def test_the_package_needs_nothing_but_its_dependencies(machine: Machine, wheels: Path, source: Path) -> None:
     before = machine.snapshot()
     env = {**os.environ, **OFFLINE, "PIP_FIND_LINKS": str(wheels)}
     subprocess.run(["make", "-C", source, "deb"], env=env, check=True, capture_output=True)
     (package,) = (source / "dist").glob("headnode_*.deb")
-    (machine.root / "tmp/1.deb").write_bytes(package.read_bytes())
+    shutil.copy(package, machine.root / "tmp/headnode.deb")
     shutil.rmtree(machine.root / "root/wheels")
-    machine.run("dpkg", "--install", "/tmp/1.deb")
+    machine.run("dpkg", "--install", "/tmp/headnode.deb")
     machine.run(*INIT)
     machine.run("headnode", "service", "units", "--directory", "/etc/systemd/system")
     machine.verify_units()
     quarrel = machine.run("/root/headnode/packaging/install", check=False)
     assert (quarrel.returncode, "the Debian package headnode is installed" in quarrel.stderr) == (1, True)
 
-    unpacked = tmp_path / "unpacked"
-    run.run(["dpkg-deb", "--raw-extract", package, unpacked])
-    control = unpacked / "DEBIAN/control"
-    control.write_text(control.read_text().replace("Version: ", "Version: 9"))
-    run.run(["dpkg-deb", "-Znone", "--build", unpacked, machine.root / "tmp/2.deb"])
-    assert "Headnode is upgraded" in machine.run("dpkg", "--install", "/tmp/2.deb").stdout
+    # For dpkg the same package once more is an upgrade like any other.
+    (stale,) = machine.root.glob("opt/headnode/lib/python3*/site-packages/headnode/__init__.py")
+    stale.write_text("raise SystemExit('old')\n")
+    assert "Headnode is upgraded" in machine.run("dpkg", "--install", "/tmp/headnode.deb").stdout
     assert machine.run("headnode", "nodes", "-o", "json").stdout == "[]\n"
 
     machine.run("dpkg", "--remove", "headnode")
