@@ -84,7 +84,7 @@ def test_uefi_a_power_cut_in_the_middle_is_made_good_by_the_next_start(at: Rack,
         at.enroll()
         at.begin()
         switch_on(at, node)
-        at.until_streaming(40)
+        at.until_streaming(15)
         node.power_off()
         assert (at.node.state, at.work.finished) == (State.DEPLOYING, None)
         switch_on(at, node)
