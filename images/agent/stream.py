@@ -30,7 +30,7 @@ class Ahead:
         self, head: Head, step: Step, *, patience: float = PATIENCE, sleep: Sleep = time.sleep, room: int | None = None
     ) -> None:
         self._pieces = download(head, step, patience, sleep)
-        self._queue: queue.Queue[bytes | Exception | None] = queue.Queue(max(1, (room or spare_memory()) // CHUNK))
+        self._queue: queue.Queue[bytes | None] = queue.Queue(max(1, (room or spare_memory()) // CHUNK))
         self._digest = hashlib.sha256()
         self._begun = threading.Event()
         self._problem: Exception | None = None
@@ -41,14 +41,18 @@ class Ahead:
     def wait_until_begun(self) -> None:
         """An image that is not there, or not whole, is better noticed before a disk is erased than after."""
         self._begun.wait()
-        if self._problem is not None:
-            raise self._problem
+        self._complain()
 
     def __iter__(self) -> Iterator[bytes]:
         while (piece := self._queue.get()) is not None:
-            if isinstance(piece, Exception):
-                raise piece
+            # Unpacking what is left would only keep somebody waiting for the bad news.
+            self._complain()
             yield piece
+        self._complain()
+
+    def _complain(self) -> None:
+        if self._problem is not None:
+            raise self._problem
 
     @property
     def sha256(self) -> str:
@@ -70,14 +74,12 @@ class Ahead:
                 self._digest.update(piece)
                 self._queue.put(piece)
                 self._begun.set()
-            self._queue.put(None)
         except Exception as error:  # noqa: BLE001 - whoever reads is told
-            if not self._begun.is_set():
-                self._problem = error
-            self._queue.put(error)
+            self._problem = error
         finally:
             self._begun.set()
             self._pieces.close()
+            self._queue.put(None)
 
 
 def spare_memory(most: int = 64 << 20) -> int:
