@@ -17,8 +17,9 @@ TEST_PACKAGES := $(LAB_PACKAGES) postgresql ipmitool \
     e2fsprogs mount netplan.io openssh-server chrony sudo sssd-common sssd-tools sssd-ldap libnss-sss libpam-sss \
     libsss-sudo ldap-utils systemd
 
-# The pages' scripts come from npm; where it is installed already, however it came there, it is not installed again.
-NPM_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
+# The pages' scripts come from npm; where they are, or it is installed already, however it came there, it is not
+# installed again.
+NPM_PACKAGES := $(if $(or $(wildcard headnode/web/static/vendor/htmx.min.js),$(shell command -v npm)),,nodejs npm)
 
 .PHONY: help
 help: ## Say what can be made
@@ -32,6 +33,18 @@ lab: ## Bring up a cluster of emulated machines on this machine, with two nodes 
 .PHONY: test
 test: test-packages $(VENV)/tox-installed ## Lint, type-check and test everything
 	$(VENV)/bin/tox run
+
+.PHONY: install
+install: run-packages ## Install or upgrade Headnode on this machine (docs/install.md)
+	$(SUDO) packaging/install
+
+.PHONY: uninstall
+uninstall: ## Take Headnode off this machine; PURGE=1 also takes its configuration and data
+	$(SUDO) env PURGE=$(PURGE) packaging/uninstall
+
+.PHONY: deb
+deb: run-packages ## Make a Debian package in dist/
+	packaging/deb dist $(filter-out python3-venv,$(RUN_PACKAGES))
 
 .PHONY: docs
 docs: $(VENV)/installed ## Write the generated pages of docs/reference anew

@@ -68,7 +68,8 @@ def up(name: str, nodes: int, uefi: bool, memory: str, disks: int, port: int, no
     world.is_root()
     firmware = Firmware.UEFI if uefi else Firmware.BIOS
     spec = Spec(name, (firmware,) * nodes, mebibytes(memory), disks=disks, port=port, images=not no_images)
-    phases = labwork.Phases(timings(), nodes, since)
+    plan = [*(("ramdisk", "image") if spec.images else ()), "boot", *(("deploy", "verify") if deploying else ())]
+    phases = labwork.Phases(timings(), nodes, plan, since)
     if spec.images:
         labwork.provide_stock(phases)
     labwork.bring_up(phases, spec)
@@ -97,7 +98,7 @@ def deploy(name: str) -> None:
 
     spec = Spec.read(link.existing(name).spec)
     link.order(name, "status")
-    phases = labwork.Phases(timings(), len(spec.firmware))
+    phases = labwork.Phases(timings(), len(spec.firmware), ("deploy", "verify"))
     labwork.deploy_all(phases, spec)
     note(phases.summary())
     tell(spec, installed=True)
@@ -131,10 +132,27 @@ def tell(spec: "Spec", *, installed: bool = False) -> None:
         (f"headnode lab fault{more} {spec.nodes[-1].name} dead-bmc", "let something go wrong"),
         (f"headnode lab down{more}", "remove everything"),
     ]
-    if port := link.order(spec.name, "status").get("port"):
-        lines.insert(0, (f"open http://127.0.0.1:{port}", "the web page"))
     for command, what in lines:
-        note(f"  {command:<40} {what}")
+        note(f"  {command:<42} {what}")
+    if page := web_page(spec.name):
+        note(f"Open {page}")
+
+
+def web_page(name: str) -> str | None:
+    """Where the pages are on this machine; before anybody can log in, the link that makes the first admin."""
+    from urllib.parse import urlsplit
+
+    from headnode.lab import link
+
+    port = link.order(name, "status").get("port")
+    if port is None:
+        return None
+    try:
+        first = urlsplit((link.existing(name).head.runtime / "first-admin").read_text().strip())
+    except OSError:
+        return f"http://127.0.0.1:{port}"
+    created = first._replace(scheme="http", netloc=f"127.0.0.1:{port}").geturl()
+    return f"{created} (creates the first admin; it works once)"
 
 
 @lab.command()
@@ -171,8 +189,8 @@ def status(name: str, output: str) -> None:
         note(
             f"Head node's services: {services}. The office wire is {'silent' if found.get('silent') else 'NOT silent'}."
         )
-        if port := found.get("port"):
-            note(f"Web page: http://127.0.0.1:{port}")
+        if page := web_page(name):
+            note(f"Web page: {page}")
 
 
 @lab.command(context_settings={"ignore_unknown_options": True})

@@ -50,6 +50,16 @@ def refuse_other_method(context: Context, node: Node, found: Image, consent: set
         installing.refuse_unfit(context, node, found, consent)
 
 
+def refuse_without_ramdisk(context: Context, nodes: Sequence[Node]) -> None:
+    """Before anything is changed: a node that finds no ramdisk would ask for it until its time is up."""
+    for architecture in sorted({str(settings_of(context, node)["architecture"]) for node in nodes}):
+        if not (context.paths.state / "ramdisk" / architecture / "initrd").exists():
+            raise InvalidInput(
+                f"there is no ramdisk for {architecture} that nodes could start; nothing was changed",
+                hint="headnode image ramdisk",
+            )
+
+
 def settings_of(context: Context, node: Node) -> dict[str, Any]:
     return gpu.settings_of(context, node)
 
