@@ -14,7 +14,7 @@ from tests.integration.people_site import key_pair, login
 
 pytestmark = cluster_marks
 PASSWORD = "correct horse battery"
-NODE = "gpu02"
+NODE = "gpu01"
 
 
 def test_a_person_logs_in_everywhere_and_is_locked_out_everywhere(cluster: Cluster, tmp_path: Path) -> None:
