@@ -485,7 +485,7 @@ def test_verbose_logs_every_program_as_json_when_nobody_is_watching(root: Path) 
     assert done.code == 0
     logged = [json.loads(line)["command"] for line in done.err.splitlines() if line.startswith("{")]
     assert len(logged) == 5  # dnsmasq for DHCP and for names, and the others
-    for words in ("dnsmasq --test", "nginx -t", "chronyd -p", "acngtool cfgdump"):
+    for words in ("dnsmasq --test", "nginx -t", "chronyd -p", "acngtool cfgdump", "slaptest -u"):
         assert any(words in command for command in logged)
 
 
