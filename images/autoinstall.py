@@ -1,6 +1,7 @@
 """Answers for Ubuntu's installer: NoCloud files with an autoinstall document. Pure."""
 
 import base64
+import textwrap
 from typing import Any
 
 import yaml
@@ -75,14 +76,21 @@ def apt(about: Inputs) -> dict[str, Any]:
         found["sources"] = {
             f"headnode-{name}": {
                 "source": " ".join(["deb", archive.uri, archive.suite, *archive.components]),
-                # cloud-init takes a key as text; a binary one is handed over with the node's own files.
-                **({"key": about.archive_keys[name].decode()} if archive.key.endswith(".asc") else {}),
+                "key": armoured(about.archive_keys[name]),
             }
             for name, archive in about.archives.items()
         }
     if pins := preferences(about):
         found["preferences"] = pins
     return found
+
+
+def armoured(key: bytes) -> str:
+    """As text, which is how curtin takes a key; one that is text already stays as it is."""
+    if key.lstrip().startswith(b"-----BEGIN"):
+        return key.decode("ascii", "replace")
+    lines = "\n".join(textwrap.wrap(base64.b64encode(key).decode("ascii"), 64))
+    return f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{lines}\n-----END PGP PUBLIC KEY BLOCK-----\n"
 
 
 def preferences(about: Inputs) -> list[dict[str, Any]]:

@@ -76,3 +76,12 @@ def test_a_disk_without_serial_number_is_refused() -> None:
     nameless = replace(about.resolved, tables=(replace(table, disk=replace(table.disk, serial="")),))
     with pytest.raises(LayoutRefused, match="no serial number"):
         preseed.render(replace(about, resolved=nameless))
+
+
+def test_packages_of_other_archives_wait_for_their_sources_and_pins() -> None:
+    about = inputs("login-large", "h100-hgx-debian-nvidia", **DEBIAN)
+    text = preseed.render(about)
+    (packages,) = [line for line in text.splitlines() if "pkgsel/include" in line]
+    assert "nvidia-fabricmanager-580" not in packages
+    assert "nvidia-fabricmanager-580" in preseed.later(about)
+    assert preseed.later(inputs("single-disk-uefi", "t4-debian", **DEBIAN)) == ()
