@@ -12,12 +12,13 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # Programs that Headnode runs, those of emulated machines, and those that only its tests need. Names only: the
 # distribution pins versions.
 RUN_PACKAGES := python3-venv slapd openssl dnsmasq-base nginx-light ipxe iproute2 util-linux mmdebstrap zstd \
-    grub-common grub-pc-bin xorriso mtools pci.ids grub-efi-amd64-bin shim-signed grub-efi-amd64-signed
+    grub-common grub-pc-bin xorriso mtools pci.ids grub-efi-amd64-bin shim-signed grub-efi-amd64-signed chrony \
+    nfs-ganesha nfs-ganesha-vfs apt-cacher-ng apt-utils
 LAB_PACKAGES := $(RUN_PACKAGES) openipmi qemu-system-x86 ovmf seabios ipxe-qemu nftables openssh-client
 TEST_PACKAGES := $(LAB_PACKAGES) postgresql ipmitool \
     busybox udhcpc dosfstools fdisk mdadm lvm2 xfsprogs libparted2 libparted-fs-resize0 dpkg-dev kmod gpg \
-    e2fsprogs mount netplan.io openssh-server chrony sudo sssd-common sssd-tools sssd-ldap libnss-sss libpam-sss \
-    libsss-sudo ldap-utils systemd
+    e2fsprogs mount netplan.io openssh-server sudo sssd-common sssd-tools sssd-ldap libnss-sss libpam-sss \
+    libsss-sudo ldap-utils systemd libnfs-utils curl
 
 # The pages' scripts come from npm; where they are, or it is installed already, however it came there, it is not
 # installed again.

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from headnode.errors import HeadnodeError, InvalidField
 from headnode.paths import Paths
+from headnode.shares import HOME, served
 from headnode.site import Site
 
-HOME = "/home"
 USER = re.compile(r"[a-z_][a-z0-9_.-]{0,31}", re.ASCII)
 MODE = 0o700
 
@@ -22,9 +22,8 @@ def home_on_node(user: str) -> str:
 def home_directory(site: Site, paths: Paths, user: str) -> Path | None:
     """Where the head node has somebody's home; nothing when another server has it."""
     name = plain(user)
-    server, _, directory = str(site.storage.home or "").partition(":")
-    ours = server in ("head", f"head.{site.domain}", str(site.provision.head))
-    return paths.root / directory.lstrip("/") / name if ours else None
+    share = next((share for share in served(site) if share.path == HOME), None)
+    return paths.below_root(share.directory) / name if share else None
 
 
 def plain(user: str) -> str:

@@ -18,6 +18,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -342,6 +343,8 @@ class Rack(Strict):
 class Time(Strict):
     servers: tuple[Text, ...] = ("2.debian.pool.ntp.org",)
     """Upstream time servers; an empty list means the head node's own clock is the cluster's."""
+    nts: bool = False
+    """Ask the upstream servers with NTS and believe nobody else; they have to offer it."""
     max_offset_ms: int = Field(default=100, ge=1, le=60_000)
     """A node whose clock is further off than this is not up."""
 
@@ -414,10 +417,15 @@ class Archive(Strict):
 
 
 class Packages(Strict):
+    cache: bool = True
+    """Run a package cache on the head node, on port 3142 of the provision network; nodes without a way out use it."""
+    cache_days: int = Field(default=180, ge=1, le=36_500)
+    """How long the cache keeps a package that nobody asks for."""
     proxy: Text | None = None
-    """Package cache that nodes and image builds go through, such as http://10.20.0.1:3142."""
+    """Another package cache that nodes and image builds go through, such as http://10.20.0.9:3142."""
     mirror: Text | None = None
-    """Archive that nodes install Debian or Ubuntu packages from, instead of the distribution's own."""
+    """Archive that nodes install Debian or Ubuntu packages from, instead of the distribution's own; `head` for what
+    `headnode mirror import` brought to this head node."""
     pip_index: Text | None = None
     """Index that pip uses on nodes."""
     docker_mirror: Text | None = None
@@ -428,18 +436,44 @@ class Packages(Strict):
     """Proxy through which nodes reach the world outside; the cluster's own networks never go through it."""
 
 
+class Export(Strict):
+    """A directory that is mounted over NFS. `server:/directory` is a shorter way to say both."""
+
+    server: Text = "head"
+    """Who serves it: `head` is this head node, anything else the name or address of your own file server."""
+    export: Text
+    """The directory there. What the head node serves is made when it is missing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def from_text(cls, value: object) -> object:
+        if isinstance(value, str):
+            server, colon, directory = value.partition(":")
+            return {"server": server, "export": directory} if colon else {"export": value}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "examples": ["nas.example.org:/export/home"]}, handler(schema)]}
+
+    def __str__(self) -> str:
+        return f"{self.server}:{self.export}"
+
+
 class NfsMount(Strict):
-    source: Text
-    """Server and directory, such as nas.example.org:/export/data."""
+    source: Export
+    """Server and directory, such as nas.example.org:/export/data or head:/srv/datasets."""
     path: Text
     """Where nodes mount it."""
+    read_only: bool = False
+    """Nobody on a node can write there; where the head node serves it, the server refuses too."""
     options: tuple[Text, ...] = ()
     """Mount options beyond Headnode's own (NFS 4.2, hard, and fsc where the layout has a cache)."""
 
 
 class Storage(Strict):
-    home: Text | None = None
-    """Server and directory that nodes mount at /home, such as nas.example.org:/export/home."""
+    home: Export | None = None
+    """Server and directory that nodes mount at /home, such as {server: head, export: /srv/home}."""
     mounts: tuple[NfsMount, ...] = ()
     """More NFS mounts of every node."""
 

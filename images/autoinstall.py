@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 import templates
+from headnode.packagecache import mirror_for_nodes, proxy_for_nodes
 from images import curtin
 from images.installer import AGENT, Inputs, agent_file
 from images.nvidia.stack import Kind
@@ -42,7 +43,7 @@ def user_data(about: Inputs) -> dict[str, Any]:
 
 def document(about: Inputs) -> dict[str, Any]:
     site = about.site
-    proxy = site.packages.http_proxy or site.packages.proxy
+    proxy = site.packages.http_proxy or proxy_for_nodes(site)
     return {
         "version": 1,
         "refresh-installer": {"update": False},
@@ -66,12 +67,11 @@ def document(about: Inputs) -> dict[str, Any]:
 
 
 def apt(about: Inputs) -> dict[str, Any]:
-    packages = about.site.packages
     found: dict[str, Any] = {"preserve_sources_list": False, "geoip": False, "fallback": "abort"}
-    if packages.mirror:
-        found["mirror-selection"] = {"primary": [{"uri": packages.mirror}]}
-    if packages.proxy:
-        found["http_proxy"] = packages.proxy
+    if mirror := mirror_for_nodes(about.site, "ubuntu"):
+        found["mirror-selection"] = {"primary": [{"uri": mirror}]}
+    if proxy := proxy_for_nodes(about.site):
+        found["http_proxy"] = proxy
     if about.archives:
         found["sources"] = {
             f"headnode-{name}": {

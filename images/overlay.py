@@ -13,9 +13,12 @@ from urllib.parse import urlsplit
 import templates
 from headnode.ldaptree import LOCKED, LOCKED_FOR_EVER, Tree
 from headnode.model import Node
+from headnode.packagecache import mirror_for_nodes, proxy_for_nodes
+from headnode.shares import shares
 from headnode.site import Layout, Site
 from images import filesystems
 from images.bootloader import kernel_line
+from images.culling import limits
 from images.gpufiles import gpu_files, masked, units
 from images.hostkeys import HostKey
 from images.nvidia.stack import Kind, Stack
@@ -77,6 +80,8 @@ class Subject:
     settings: Mapping[str, Any]
     secrets: Secrets
     stack: Stack = NO_STACK
+    # Bytes of the volume that holds copies of what comes over NFS, when the node's disks are known.
+    cache_size: int | None = None
 
     @property
     def layout(self) -> Layout:
@@ -106,9 +111,16 @@ class Subject:
         return OverlayFile(self.text(template, **values), mode)
 
 
-def overlay(site: Site, node: Node, settings: Mapping[str, Any], secrets: Secrets, stack: Stack | None = None) -> Files:
+def overlay(
+    site: Site,
+    node: Node,
+    settings: Mapping[str, Any],
+    secrets: Secrets,
+    stack: Stack | None = None,
+    cache_size: int | None = None,
+) -> Files:
     """Every file by its path in the installed system."""
-    about = Subject(site, node, settings, secrets, stack or NO_STACK)
+    about = Subject(site, node, settings, secrets, stack or NO_STACK, cache_size)
     makers = (
         identity, network, mounts, ssh, directory, accounts, clock, services, containers, archives, tuning, gpus
     )  # fmt: skip
@@ -152,19 +164,16 @@ def networkd(about: Subject, port: Any) -> Made:
 
 
 def nfs_lines(about: Subject) -> list[tuple[str, str, str, str, int]]:
-    storage = about.site.storage
-    wanted = [(storage.home, "/home", ("nodev", "nosuid"))] if storage.home else []
-    wanted += [(mount.source, mount.path, mount.options) for mount in storage.mounts]  # type: ignore[misc]
     # A server that is away must not keep a node from starting, and must not lose what was being written.
     common = ["vers=4.2", "hard", "_netdev", "nofail", *(["fsc"] if about.caches else [])]
-    return [(str(source), path, "nfs4", ",".join([*common, *more]), 0) for source, path, more in wanted]
+    return [(share.source, share.path, "nfs4", ",".join([*common, *share.options]), 0) for share in shares(about.site)]
 
 
 def mounts(about: Subject) -> Made:
     lines = [*filesystems.fstab(about.layout, about.owner), *nfs_lines(about)]
     yield "/etc/fstab", about.file("fstab", lines=lines)
     if about.caches:
-        yield "/etc/cachefilesd.conf", about.file("cachefilesd.conf", directory=CACHE)
+        yield "/etc/cachefilesd.conf", about.file("cachefilesd.conf", directory=CACHE, limits=limits(about.cache_size))
         yield "/etc/systemd/system/cachefilesd.service", about.file("cachefilesd.service", directory=CACHE)
     if about.layout.raid1:
         arrays = [(name, md_uuid(about.owner.id("array", name))) for name in about.layout.raid1]
@@ -267,9 +276,9 @@ def containers(about: Subject) -> Made:
 
 def archives(about: Subject) -> Made:
     packages = about.site.packages
-    yield "/etc/apt/apt.conf.d/90headnode", about.file("apt.conf")
-    if packages.mirror:
-        yield "/etc/apt/sources.list", about.file("sources.list")
+    yield "/etc/apt/apt.conf.d/90headnode", about.file("apt.conf", proxy=proxy_for_nodes(about.site))
+    if mirror := mirror_for_nodes(about.site, str(about.settings.get("os"))):
+        yield "/etc/apt/sources.list", about.file("sources.list", mirror=mirror)
     if packages.pip_index:
         host = urlsplit(packages.pip_index).hostname
         yield "/etc/pip.conf", about.file("pip.conf", host=host)

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import templates
 from headnode.errors import LayoutRefused
+from headnode.packagecache import mirror_for_nodes, proxy_for_nodes
 from images import partman
 from images.installer import AGENT, Inputs
 from images.nvidia.stack import Kind
@@ -70,8 +71,9 @@ def now(about: Inputs) -> list[str]:
 
 
 def mirror(about: Inputs) -> dict[str, Any]:
-    parts = urlsplit(about.site.packages.mirror or PUBLIC["debian"][0][0])
-    return {"protocol": parts.scheme, "host": parts.netloc, "directory": parts.path or "/"}
+    parts = urlsplit(mirror_for_nodes(about.site, "debian") or PUBLIC["debian"][0][0])
+    proxy = proxy_for_nodes(about.site) or about.site.packages.http_proxy or ""
+    return {"protocol": parts.scheme, "host": parts.netloc, "directory": parts.path or "/", "proxy": proxy}
 
 
 def late(about: Inputs) -> str:

@@ -81,6 +81,8 @@ class Recipe:
     kernel: str
     variant: str = "minbase"
     components: tuple[str, ...] = ()
+    # Where everything comes from, instead of what this machine's apt uses.
+    sources: tuple[Source, ...] = ()
     # Archives beyond the distribution's, and what apt is to hold at one release ("name=release").
     archives: tuple[Source, ...] = ()
     pins: tuple[str, ...] = ()

@@ -14,6 +14,8 @@ class Source:
     suites: tuple[str, ...]
     components: tuple[str, ...]
     signed_by: str = ""
+    # Only for what was proven by other means, such as the digests of a mirror that was carried here.
+    trusted: bool = False
 
 
 def parse_sources(text: str) -> list[Source]:
@@ -77,6 +79,7 @@ def to_text(sources: Iterable[Source]) -> str:
         "Types: deb\n"
         f"URIs: {' '.join(s.uris)}\nSuites: {' '.join(s.suites)}\nComponents: {' '.join(s.components)}\n"
         + (f"Signed-By: {s.signed_by}\n" if s.signed_by else "")
+        + ("Trusted: yes\n" if s.trusted else "")
         for s in sources
     )
 

@@ -158,6 +158,20 @@ class Inventory:
         with self._reading() as connection:
             return [event_from_row(row) for row in reversed(connection.execute(query).all())]
 
+    def newest_events(self, kind: str, names: Collection[str]) -> dict[str, Event]:
+        """Node → its newest event of this kind."""
+        found: dict[str, Event] = {}
+        with self._reading() as connection:
+            for batch in chunks(names):
+                newest = (
+                    select(func.max(events.c.id))
+                    .where(events.c.node.in_(batch), events.c.kind == kind)
+                    .group_by(events.c.node)
+                )
+                for row in connection.execute(select(events).where(events.c.id.in_(newest))):
+                    found[row.node] = event_from_row(row)
+        return found
+
     def newest_event(self) -> int:
         with self._reading() as connection:
             return int(connection.execute(select(func.max(events.c.id))).scalar() or 0)

@@ -2,22 +2,24 @@
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from headnode import sitefile
+from headnode import packagecache, sitefile
 from headnode.directory import server
 from headnode.errors import HeadnodeError
 from headnode.lifecycle import WORKING
 from headnode.log import logger
 from headnode.model import Severity, State
 from headnode.reconcile.reloading import send
-from headnode.workflows import deploy, discovery, people, publishing, serve
+from headnode.workflows import clocks, deploy, discovery, people, publishing, serve
 from headnode.workflows.context import Context
 
 Duty = Callable[[threading.Event], None]
 LONGEST_PAUSE = 30.0
 DAY = 24 * 60 * 60.0
+CLOCKS = 300.0
 
 
 def close_overdue_windows(context: Context, stop: threading.Event) -> None:
@@ -152,3 +154,15 @@ def leave_when_the_site_changes(context: Context, stop: threading.Event) -> None
         if now != known:
             logger("headnode.reconcile").info("site.yaml changed; starting anew")
             stop.set()
+
+
+def tidy_package_cache(context: Context, stop: threading.Event) -> None:
+    while not stop.wait(DAY):
+        if gone := packagecache.expire(context.paths, context.site.packages.cache_days, time.time()):
+            logger("headnode.reconcile").info("forgot packages that nobody asked for", packages=len(gone))
+
+
+def watch_clocks(context: Context, stop: threading.Event) -> None:
+    """A node that is up and whose clock goes wrong is an event, once when it happens and once when it is over."""
+    while not stop.wait(CLOCKS):
+        clocks.note_outliers(context)

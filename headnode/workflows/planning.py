@@ -11,6 +11,7 @@ from headnode import vault
 from headnode.effective import effective
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Holder, Intent, Node
+from headnode.shares import shares
 from headnode.workflows import breakglass, gpu, hostkeys, images, installing
 from headnode.workflows.context import Context
 from images.agent import firstboot
@@ -150,8 +151,28 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
         directory_ca=ca,
         bind_password=password,
     )
-    made = overlay(context.site, node, settings_of(context, node), secrets, stack)
+    made = overlay(context.site, node, settings_of(context, node), secrets, stack, cache_size(context, node))
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
+
+
+def cache_size(context: Context, node: Node) -> int | None:
+    """How large the volume for copies of network files is on this node, as far as its disks are known."""
+    from images.layouts import resolve
+    from images.overlay import CACHE
+    from images.owner import Owner
+
+    facts, name = context.inventory.hardware(node), str(settings_of(context, node)["layout"])
+    layout = context.site.layouts.get(name)
+    if facts is None or layout is None:
+        return None
+    disks = facts.get("disks")
+    serials = {str(disk.get("serial")) for disk in disks} if isinstance(disks, list) else set()
+    try:
+        # What may be overwritten is decided elsewhere; only the size is asked here.
+        found = resolve(name, layout, facts, Owner(context.site.cluster, node.name), consent=serials)
+    except HeadnodeError:
+        return None
+    return next((place.size for place in found.places if place.volume.mount == CACHE), None)
 
 
 def elsewhere(context: Context) -> tuple[str, str]:
@@ -175,8 +196,9 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         "url": f"http://{context.site.provision.head}/node/v1/verify",
         "token": token,
         "hostname": f"{node.name}",
+        "max_offset_ms": context.site.time.max_offset_ms,
         "gpus": gpu.expected(gpu.stack_of(context, node)),
-        "mounts": [v.mount for v in layout_volumes(context, node) if v.mount and v.type not in ("swap", "swapfile")],
+        "mounts": expected_mounts(context, node),
         "people": expected_people(context),
     }
     script = Path(firstboot.__file__).read_bytes()
@@ -189,6 +211,13 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         # As for the overlay's own units: a drop-in switches it on, without a program of the new system.
         entry("/etc/systemd/system/multi-user.target.d/headnode-report.conf", wanted.encode(), 0o644),
     ]
+
+
+def expected_mounts(context: Context, node: Node) -> list[str]:
+    """A node without its homes is no use to anybody, so what comes over the network counts like its own disks."""
+    volumes = layout_volumes(context, node)
+    local = [str(v.mount) for v in volumes if v.mount and v.type not in ("swap", "swapfile")]
+    return [*local, *(share.path for share in shares(context.site))]
 
 
 def expected_people(context: Context) -> dict[str, Any]:

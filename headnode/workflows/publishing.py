@@ -50,7 +50,10 @@ class Wanted:
 
 
 def producers(context: Context) -> list[Producer]:
+    from headnode.clock import Clock
     from headnode.directory.server import Slapd
+    from headnode.exports import Exports
+    from headnode.packagecache import PackageCache
     from headnode.workflows.discovery import open_window
     from images.knownhosts import KnownHosts
     from pxe.boot import BootScripts
@@ -59,7 +62,8 @@ def producers(context: Context) -> list[Producer]:
 
     window = open_window(context)
     places, known_hosts = context.paths, KnownHosts(authority_line(context))
-    return [BootScripts(window), Dnsmasq(places, window), Nginx(places), known_hosts, Slapd(places)]
+    return [BootScripts(window), Dnsmasq(places, window), Nginx(places), known_hosts, Slapd(places), Clock(places),
+            Exports(places), PackageCache(places)]  # fmt: skip
 
 
 def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:

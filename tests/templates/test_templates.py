@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 
 import templates
+from headnode.clock import Clock
 from headnode.directory.server import Slapd
 from headnode.errors import TemplateFault
+from headnode.exports import Exports
 from headnode.lab.bmc import SENSORS, LabBmc, emulation, lan_conf
 from headnode.lab.world import site_text as lab_site
 from headnode.model import BmcAccess, Intent, Nic, Node, Window
+from headnode.packagecache import PackageCache
 from headnode.paths import Paths
-from headnode.site import Boot, Site
+from headnode.site import Boot, Site, Storage
 from headnode.units import unit_files
 from headnode.workflows import init
 from images import preseed, seed
@@ -60,6 +63,11 @@ def with_bmc_dhcp(site: Site) -> Site:
     return site.model_copy(update={"networks": {**site.networks, "management": management}})
 
 
+def with_shares(site: Site) -> Site:
+    mounts = ({"source": "head:/srv/datasets", "path": "/datasets", "read_only": True},)
+    return site.model_copy(update={"storage": Storage.model_validate({"home": "head:/srv/home", "mounts": mounts})})
+
+
 def only(files: object, name: str = "") -> str:
     (found,) = [file for path, file in files.items() if name in path]  # type: ignore[attr-defined]
     return str(found.content.decode())
@@ -91,6 +99,9 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "boot/live.grub": grub_script(Intent.LIVE),
     "grub/disk.cfg": lambda site: templates.render("grub/disk.cfg.j2", made_from="UEFI machines"),
     "nginx/nginx.conf": lambda site: only(Nginx(PATHS).site_files(site)),
+    "chrony/chrony.conf": lambda site: only(Clock(PATHS).site_files(site)),
+    "ganesha/ganesha.conf": lambda site: only(Exports(PATHS).site_files(with_shares(site))),
+    "apt-cacher-ng/acng.conf": lambda site: only(PackageCache(PATHS).site_files(site)),
     "slapd/slapd.conf": lambda site: only(Slapd(PATHS).site_files(site), "slapd.conf"),
     "slapd/headnode.schema": lambda site: only(Slapd(PATHS).site_files(site), "schema"),
     "dnsmasq/management.conf": lambda site: only(DNSMASQ.site_files(with_bmc_dhcp(site)), "management"),
