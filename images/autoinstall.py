@@ -43,14 +43,12 @@ def user_data(about: Inputs) -> dict[str, Any]:
 
 def document(about: Inputs) -> dict[str, Any]:
     site = about.site
-    proxy = site.packages.http_proxy or proxy_for_nodes(site)
     return {
         "version": 1,
         "refresh-installer": {"update": False},
         "locale": "C.UTF-8",
         "keyboard": {"layout": "us"},
         "timezone": "Etc/UTC",
-        **({"proxy": proxy} if proxy else {}),
         "apt": apt(about),
         "storage": curtin.storage(about.resolved, str(about.facts.get("firmware"))),
         "kernel": {"flavor": "generic"},
@@ -70,7 +68,8 @@ def apt(about: Inputs) -> dict[str, Any]:
     found: dict[str, Any] = {"preserve_sources_list": False, "geoip": False, "fallback": "abort"}
     if mirror := mirror_for_nodes(about.site, "ubuntu"):
         found["mirror-selection"] = {"primary": [{"uri": mirror}]}
-    if proxy := proxy_for_nodes(about.site):
+    # For apt alone: the installer's own 'proxy' would also take its reports, which no cache brings to the head node.
+    if proxy := proxy_for_nodes(about.site) or about.site.packages.http_proxy:
         found["http_proxy"] = proxy
     if about.archives:
         found["sources"] = {
