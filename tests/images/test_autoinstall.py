@@ -1,5 +1,6 @@
 """Answers for Ubuntu's installer: against its own schema, against our second look, and as they were looked at."""
 
+import ast
 import io
 import json
 import os
@@ -18,7 +19,7 @@ import yaml
 from headnode.errors import HeadnodeError
 from images import autoinstall
 from images.autoinstallchecks import problems, refuse_wrong
-from images.installer import agent_file, refuse_small_memory
+from images.installer import SOURCES, agent_file, refuse_small_memory
 from tests.images.answers import PLANNED, SESSION, UBUNTU, combinations, inputs
 
 GOLDEN = Path(__file__).parent.parent / "golden/autoinstall"
@@ -148,3 +149,8 @@ def test_a_binary_key_is_handed_over_as_text() -> None:
     )
     assert b"pub:" in shown.stdout
     assert autoinstall.armoured(text.encode()) == text
+
+
+@pytest.mark.parametrize("path", sorted(SOURCES.glob("*.py")), ids=lambda path: path.name)
+def test_the_agent_is_python_that_ubuntu_22_04_reads(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 10))
