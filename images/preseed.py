@@ -77,10 +77,15 @@ def mirror(about: Inputs) -> dict[str, Any]:
 
 
 def late(about: Inputs) -> str:
-    """One line, because it is one answer: identifiers of partitions, then all that makes the system this node."""
+    """One line, because it is one answer: identifiers of partitions, then all that makes the system this node.
+
+    When any of it fails the installer stops and waits: restarted, it would begin anew, and so for ever.
+    """
     return "; ".join([
+        "set -e",
         f"disk=$(cat {CHOSEN})",
         *partman.late_commands(about.resolved, variable="disk"),
-        f"wget -q -O /target{PLACE} {about.seed}/{AGENT} && in-target python3 {PLACE} finish /",
+        f"wget -q -O /target{PLACE} {about.seed}/{AGENT}",
+        f"in-target python3 {PLACE} finish /",
         f"rm -f /target{PLACE}",
     ])  # fmt: skip
