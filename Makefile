@@ -5,16 +5,18 @@
 
 PYTHON ?= python3
 VENV := .venv
+# Ubuntu's own schema of autoinstall documents, where it is at hand; the tests compare ours with it.
+export AUTOINSTALL_SCHEMA ?= $(abspath $(wildcard ../shared/data/autoinstall-schema.json))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, those of emulated machines, and those that only its tests need. Names only: the
 # distribution pins versions.
 RUN_PACKAGES := python3-venv slapd openssl dnsmasq-base nginx-light ipxe iproute2 util-linux mmdebstrap zstd \
-    grub-common grub-efi-amd64-bin shim-signed grub-efi-amd64-signed chrony nfs-ganesha nfs-ganesha-vfs apt-cacher-ng \
-    apt-utils
+    grub-common grub-pc-bin xorriso mtools pci.ids grub-efi-amd64-bin shim-signed grub-efi-amd64-signed chrony \
+    nfs-ganesha nfs-ganesha-vfs apt-cacher-ng apt-utils
 LAB_PACKAGES := $(RUN_PACKAGES) openipmi qemu-system-x86 ovmf seabios ipxe-qemu nftables openssh-client
 TEST_PACKAGES := $(LAB_PACKAGES) postgresql ipmitool \
-    busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
+    busybox udhcpc dosfstools fdisk mdadm lvm2 xfsprogs libparted2 libparted-fs-resize0 dpkg-dev kmod \
     e2fsprogs mount netplan.io openssh-server sudo sssd-common sssd-tools sssd-ldap libnss-sss libpam-sss \
     libsss-sudo ldap-utils systemd libnfs-utils curl
 

@@ -176,7 +176,7 @@ def add_installer_routes(app: Flask, context: Context) -> None:
         kind, _, word = name.partition("/")
         try:
             if kind == "step":
-                installing.step(context, deployment, word)
+                installing.step(context, deployment, node, word)
                 return plain(b"noted\n")
             return plain(installing.answer(context, deployment, node, session, name))
         except errors.NotFound as error:

@@ -8,8 +8,8 @@ from headnode.errors import HeadnodeError
 from headnode.sizes import MIB
 
 REFERENCES = ("device", "volume", "volgroup")
-# The first and last MiB of a disk hold its tables.
-TABLES = 2 * MIB
+# Of a GPT's copy at the end of a disk; its header takes a sector more.
+ENTRIES = 16 << 10
 
 
 def refuse_wrong(document: Mapping[str, Any], facts: Mapping[str, Any], node: str) -> None:
@@ -58,7 +58,7 @@ def size_problems(actions: list[dict[str, Any]], facts: Mapping[str, Any]) -> It
             if part["offset"] < end:
                 yield f"{part['id']} begins at {part['offset']}, before the end of what is in front of it"
             end = part["offset"] + part["size"]
-        if end > int(real["size"]) - TABLES // 2:
+        if end > int(real["size"]) - ENTRIES - int(real.get("sector") or 512):
             yield f"{disk['id']} needs {end} bytes and has {real['size']}"
 
 

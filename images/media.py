@@ -16,7 +16,8 @@ from headnode.errors import InvalidInput
 from images.recipes import SUITES
 
 UBUNTU = re.compile(r'Ubuntu-Server (?P<release>\d\d\.\d\d)(\.\d+)?( LTS)? "(?P<name>[^"]+)" - .*(?P<arch>amd64|arm64)')
-DEBIAN = re.compile(r"Debian GNU/Linux (?P<release>\d+)(\.\d+)*.*?(?P<arch>amd64|arm64)")
+# From the first help screen of its boot menu.
+DEBIAN = re.compile(r"This is a (?P<title>Debian (?P<release>\d+) \([a-z]+\) installation.*)")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 Progress = Callable[[str], None]
@@ -151,16 +152,11 @@ def ubuntu(iso: Iso) -> Medium | None:
 
 
 def debian(iso: Iso) -> Medium | None:
-    """mini.iso says nothing of itself but its files; the release is in the installer's own boot menu or label."""
-    if not (iso.has("/linux") and iso.has("/initrd.gz")):
+    """mini.iso has no .disk/info; which Debian it is stands in the first help screen of its boot menu."""
+    match = DEBIAN.search(iso.text("/f1.txt") or "")
+    if not match or ("debian", match["release"]) not in SUITES or not (iso.has("/linux") and iso.has("/initrd.gz")):
         return None
-    words = " ".join(filter(None, (iso.text("/.disk/info"), iso.text("/.disk/mini-info"), iso.label())))
-    match = DEBIAN.search(words)
-    release = match["release"] if match else "12"
-    arch = match["arch"] if match else "amd64"
-    if ("debian", release) not in SUITES:
-        return None
-    return Medium("debian", release, arch, "preseed", words or "Debian netboot", "/linux", "/initrd.gz")
+    return Medium("debian", match["release"], "amd64", "preseed", match["title"].strip(), "/linux", "/initrd.gz")
 
 
 def fill(medium: Medium, path: Path, directory: Path) -> None:

@@ -4,12 +4,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import templates
+from headnode.errors import LayoutRefused
 from headnode.packagecache import mirror_for_nodes, proxy_for_nodes
 from images import partman
 from images.installer import AGENT, Inputs
 from images.nvidia.stack import Kind
 from images.recipes import PUBLIC, headers_of, kernel_package, suite_of
 
+# Where the script that chooses the disk leaves its name.
+CHOSEN = "/tmp/headnode-disk"  # noqa: S108 - the installer has no other user
 # Where the new system keeps the agent while it ends the installation.
 PLACE = f"/root/{AGENT}"
 
@@ -23,7 +26,7 @@ def arguments(node: str, domain: str, seed: str, console: str | None) -> list[st
 
 def render(about: Inputs) -> str:
     kernel = kernel_package("debian", "generic", about.architecture)
-    table = partman.only_table(about.resolved)
+    refuse_nameless(about)
     return templates.render(
         "preseed/preseed.cfg.j2",
         made_from=about.made_from,
@@ -33,7 +36,6 @@ def render(about: Inputs) -> str:
         suite=suite_of("debian", str(about.settings["release"])),
         layout=about.resolved.layout,
         recipe=partman.recipe(about.resolved).strip(),
-        disk=table.disk,
         efi=about.facts.get("firmware") == "uefi",
         kernel=kernel,
         components=about.stack.values(Kind.COMPONENT),
@@ -42,8 +44,22 @@ def render(about: Inputs) -> str:
         packages=[headers_of(kernel) if name.startswith("linux-headers-") else name for name in about.packages],
         seed=about.seed,
         late=late(about),
-        early=True,
     )  # fmt: skip
+
+
+def refuse_nameless(about: Inputs) -> None:
+    disk = partman.only_table(about.resolved).disk
+    if not disk.serial or "'" in disk.serial:
+        raise LayoutRefused(
+            f"{disk} has no serial number by which Debian's installer could know it again",
+            hint="use 'method: image' for this node",
+        )
+
+
+def disk_script(about: Inputs) -> str:
+    """Run before partitioning."""
+    disk = partman.only_table(about.resolved).disk
+    return templates.render("preseed/disk.sh.j2", made_from=about.made_from, disk=disk)
 
 
 def mirror(about: Inputs) -> dict[str, Any]:
@@ -55,7 +71,8 @@ def mirror(about: Inputs) -> dict[str, Any]:
 def late(about: Inputs) -> str:
     """One line, because it is one answer: identifiers of partitions, then all that makes the system this node."""
     return "; ".join([
-        *partman.late_commands(about.resolved),
+        f"disk=$(cat {CHOSEN})",
+        *partman.late_commands(about.resolved, variable="disk"),
         f"preseed_fetch {AGENT} /target{PLACE} && in-target python3 {PLACE} finish /",
         f"rm -f /target{PLACE}",
     ])  # fmt: skip

@@ -147,7 +147,7 @@ def work(
             show_plan(at, node, chosen.get(node.name), consent)
         note("Dry run: nothing was changed.")
         return
-    planning.refuse_without_ramdisk(at, nodes)
+    planning.refuse_without_ramdisk(at, nodes, intent)
     confirm_count(f"{intent.capitalize()}", nodes, yes)
     for name in {value or "" for value in chosen.values()} or {""}:
         names = [node.name for node in nodes if chosen.get(node.name, "") == name]

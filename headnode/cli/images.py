@@ -1,4 +1,4 @@
-"""headnode image: build, import, list, show, diff, verify, remove, gc, ramdisk."""
+"""headnode image: build, import, seed, list, show, diff, verify, remove, gc, ramdisk."""
 
 import sys
 import time
@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headnode.cli.common import ProfileType, confirm, context, dry_run_option, emit, note, output_option, yes_option
+from headnode.cli.common import (
+    NodeSetType,
+    ProfileType,
+    confirm,
+    context,
+    dry_run_option,
+    emit,
+    note,
+    output_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from images.store import Image
@@ -210,6 +220,37 @@ def import_(
         )
     note(f"Imported {made.reference}: {made.manifest['title']}, for method {made.method}, {megabytes(made.size)}.")
     click.echo(made.reference)
+
+
+@image.command()
+@click.argument("node", type=NodeSetType())
+@click.option(
+    "--output", "target", type=click.Path(path_type=Path, dir_okay=False), help="File to write; default: NODE-seed.iso."
+)
+@click.option("--cidata", is_flag=True, help="Instead, the answers for Ubuntu's own medium, as a volume called cidata.")
+@click.pass_context
+def seed(ctx: click.Context, node: str, target: Path | None, cidata: bool) -> None:
+    """Write a medium for a node that cannot start over the network.
+
+    A small image for CD, USB stick or a BMC's virtual media, for BIOS and UEFI: it starts iPXE, which asks this
+    head node what to do, as a network boot would. With --cidata, the answers of the deployment that waits, for a
+    machine that is started from Ubuntu's own medium; that file holds secrets and is readable by you alone.
+
+    \b
+    Examples:
+      headnode image seed gpu07
+      headnode image seed gpu07 --output /srv/media/gpu07.iso
+      headnode image seed gpu07 --cidata --output gpu07-answers.iso
+    """
+    from headnode.workflows import seeding
+    from headnode.workflows.nodes import select
+
+    at = context(ctx)
+    for found in select(at, node):
+        place = (target or Path(f"{found.name}-{'cidata' if cidata else 'seed'}.iso")).absolute()
+        write = seeding.write_cidata if cidata else seeding.write_bootable
+        made = write(at, found, place)
+        note(f"Wrote {made} ({megabytes(made.stat().st_size)}).")
 
 
 @image.command()

@@ -1,6 +1,7 @@
 """headnode lab: up, status, deploy, shell, console, fault, reset, down."""
 
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headnode.cli.common import confirm, emit, note, output_option, yes_option
+from headnode.cli.labtold import tell, web_page
 from headnode.errors import InvalidField
 
 if TYPE_CHECKING:
-    from headnode.lab.spec import Spec
+    pass
 
 FAULTS = (
     "no-dhcp", "slow-net", "bad-disk", "dead-bmc", "foreign-dhcp", "clock-skew", "image-corrupt", "power-cut", "none",
@@ -118,43 +120,6 @@ def mebibytes(text: str) -> int:
     return to_bytes(text) // MIB
 
 
-def tell(spec: "Spec", *, installed: bool = False) -> None:
-    """Where everything is, and what to try."""
-    from headnode.lab import link
-    from headnode.lab.spec import Places
-
-    more = link.naming(spec.name)
-    note(f"The lab '{spec.name}' is up; the head node's root is {Places.of(spec.name).head.root}. Next:")
-    lines = [] if installed else [(f"headnode lab deploy{more}", "enrol and install its nodes")]
-    lines += [
-        (f"headnode lab shell{more}", "a shell on the head node, where 'headnode' is this cluster's"),
-        (f"headnode lab console{more} {spec.nodes[0].name}", "a machine's serial console"),
-        (f"headnode lab fault{more} {spec.nodes[-1].name} dead-bmc", "let something go wrong"),
-        (f"headnode lab down{more}", "remove everything"),
-    ]
-    for command, what in lines:
-        note(f"  {command:<42} {what}")
-    if page := web_page(spec.name):
-        note(f"Open {page}")
-
-
-def web_page(name: str) -> str | None:
-    """Where the pages are on this machine; before anybody can log in, the link that makes the first admin."""
-    from urllib.parse import urlsplit
-
-    from headnode.lab import link
-
-    port = link.order(name, "status").get("port")
-    if port is None:
-        return None
-    try:
-        first = urlsplit((link.existing(name).head.runtime / "first-admin").read_text().strip())
-    except OSError:
-        return f"http://127.0.0.1:{port}"
-    created = first._replace(scheme="http", netloc=f"127.0.0.1:{port}").geturl()
-    return f"{created} (creates the first admin; it works once)"
-
-
 @lab.command()
 @name_option
 @output_option()
@@ -252,7 +217,7 @@ def console(name: str, node: str, everything: bool) -> None:
 @lab.command()
 @name_option
 @click.argument("node")
-@click.argument("fault", type=click.Choice(FAULTS))
+@click.argument("fault", type=click.Choice(FAULTS), metavar="FAULT")
 def fault(name: str, node: str, fault: str) -> None:
     """Make something go wrong with a node; 'none' puts all of it right.
 
@@ -317,8 +282,6 @@ def down(name: str, purge: bool, yes: bool) -> None:
       headnode lab down --name second --yes
       headnode lab down --purge --yes
     """
-    import shutil
-
     from headnode.lab import link, stock
 
     if sys.stdin.isatty():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headnode.cli.common import confirm, context, emit, note, output_option, warn, yes_option
+from headnode.errors import counted
 
 if TYPE_CHECKING:
     from headnode.workflows.context import Context
@@ -173,7 +174,7 @@ def migrate(ctx: click.Context) -> None:
     Examples:
       headnode service migrate
     """
-    note(f"The database is up to date and has {context(ctx).inventory.count()} nodes.")
+    note(f"The database is up to date and has {counted(context(ctx).inventory.count(), 'node')}.")
 
 
 @service.command()

@@ -62,9 +62,15 @@ def connection_to(socket: Path, strategy: Literal["SYNC", "ASYNC"]) -> Iterator[
             raise HeadnodeError("the directory does not know us", hint="run this as root on the head node")
         yield connection
     finally:
-        # A connection that is broken cannot be ended politely either.
-        with suppress(LDAPException):
-            connection.unbind()
+        end(connection)
+
+
+def end(connection: Any) -> None:
+    """A connection that is broken cannot be ended politely, and one that was never made leaves its socket open."""
+    with suppress(LDAPException, OSError):
+        connection.unbind()
+    if connection.socket is not None:
+        connection.socket.close()
 
 
 class CheckedTls(ldap3.Tls):
@@ -105,6 +111,4 @@ def connection_elsewhere(settings: Settings, ca_file: str | None, password: str 
                 raise HeadnodeError(f"{settings.uri} refuses {settings.bind_dn or 'anonymous reading'}: {said}")
         yield connection
     finally:
-        # A connection that is broken cannot be ended politely either.
-        with suppress(LDAPException):
-            connection.unbind()
+        end(connection)

@@ -13,7 +13,7 @@ from pathlib import Path
 from headnode import control, exports, ntp, packagecache, run, shares
 from headnode.errors import HeadnodeError
 from headnode.services import services
-from headnode.workflows import discovery, serve
+from headnode.workflows import discovery, people, serve
 from headnode.workflows.context import Context
 
 NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
@@ -46,6 +46,8 @@ def check(context: Context) -> Iterator[Finding]:
         if net is not None and net.interface is not None:
             yield tried(f"{name} interface", partial(interface, context, name))
     yield from ports(context)
+    if site.directory.mode == "external":
+        yield tried("directory", partial(directory, context))
     yield neighbours(context)
     yield space(context)
     yield clock(context)
@@ -68,6 +70,18 @@ def interface(context: Context, name: str) -> str:
     return f"{serve.require_interface(context, name).name} is up and has its address"
 
 
+def directory(context: Context) -> str:
+    """Somebody else's: that it answers, and that its people have numbers nodes can use."""
+    with people.directory(context) as found:
+        numbers = [person.number for person in found.people()]
+    if low := sum(number < 1000 for number in numbers):
+        raise HeadnodeError(
+            f"{low} of its {len(numbers)} people have no UID, or one that belongs to systems",
+            hint="'headnode user list' shows them; directory.attributes names the right attribute",
+        )
+    return f"{context.site.directory.uri} answers and knows {len(numbers)} people"
+
+
 def foreign(context: Context, name: str) -> str:
     serve.refuse_foreign_dhcp(context, name)
     return f"nobody else answers on {context.site.networks[name].interface}"
@@ -75,6 +89,7 @@ def foreign(context: Context, name: str) -> str:
 
 # Service → the package that brings it and the program that it is; those that not every site has.
 OPTIONAL = {
+    "slapd": ("slapd", "slapd"),
     "chronyd": ("chrony", "chronyd"),
     "nfs": ("nfs-ganesha nfs-ganesha-vfs", "ganesha.nfsd"),
     "package-cache": ("apt-cacher-ng", "apt-cacher-ng"),
@@ -126,6 +141,7 @@ def ports(context: Context) -> Iterator[Finding]:
         (socket.SOCK_DGRAM, 53, "DNS"),
         (socket.SOCK_STREAM, 80, "HTTP"),
         (socket.SOCK_DGRAM, ntp.PORT, "NTP"),
+        *([(socket.SOCK_STREAM, 389, "LDAP")] if site.directory.mode == "internal" else []),
         *([(socket.SOCK_STREAM, exports.PORT, "NFS")] if shares.served(site) else []),
         *([(socket.SOCK_STREAM, packagecache.PORT, "packages")] if packagecache.wanted(site) else []),
     ]

@@ -74,7 +74,8 @@ def resolved(context: Context, node: Node, facts: Mapping[str, Any], consent: se
     layout = context.site.layouts.get(name)
     if layout is None:
         raise NotFound(f"{node.name}'s layout is '{name}', which site.yaml does not define")
-    return resolve(name, layout, facts, Owner(context.site.cluster, node.name), consent=consent)
+    owner = Owner(context.site.cluster, node.name)
+    return resolve(name, layout, facts, owner, consent=consent, deployed=context.inventory.deployed_disks(node))
 
 
 def boot_script(context: Context, address: str) -> str | None:
@@ -112,11 +113,15 @@ def answer(context: Context, deployment: Deployment, node: Node, session: str, n
     if facts is None:
         raise HeadnodeError(f"{node.name} has not reported its hardware")
     about = inputs(context, node, facts, deployment.id, session, set(deployment.consent))
+    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+        change.remember_disks(deployment.id, {table.name: table.disk.serial for table in about.resolved.tables})
     kind, _, rest = name.partition("/")
     if kind == "key" and rest in about.archive_keys:
         return about.archive_keys[rest]
     if name == "preseed.cfg":
         return preseed.render(about).encode()
+    if name == "disk.sh":
+        return preseed.disk_script(about).encode()
     if name in autoinstall.FILES:
         if name == "user-data":
             autoinstallchecks.refuse_wrong(autoinstall.document(about), facts, node.name)
@@ -124,7 +129,10 @@ def answer(context: Context, deployment: Deployment, node: Node, session: str, n
     raise NotFound(f"there is no answer '{name[:40]}'")
 
 
-def step(context: Context, deployment: Deployment, word: str) -> None:
+def step(context: Context, deployment: Deployment, node: Node, word: str) -> None:
+    if word == "no-disk":
+        deploy.failed(context, deployment, node, "partitioning", "no disk has the serial number that was inspected")
+        return
     if word not in STEPS:
         raise NotFound(f"there is no step '{word[:40]}'")
     deploy.progress(context, deployment, [{"kind": "step", "step": word, "message": STEPS[word]}])

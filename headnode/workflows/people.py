@@ -97,6 +97,12 @@ def add(context: Context, wish: Wish, password: str | None = None) -> Person:
     return person
 
 
+def former_number(context: Context, person: Person) -> int | None:
+    """What somebody of that name had before they were removed."""
+    same = [entry for entry in context.inventory.numbers() if entry.name == person.name and entry.removed]
+    return same[-1].number if same else None
+
+
 def reserve(context: Context, kind: Holder, wanted: Mapping[str, int | None]) -> dict[str, int]:
     limits = context.site.directory
     with context.inventory.change(context.actor, context.cause) as change:

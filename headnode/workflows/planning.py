@@ -9,7 +9,7 @@ from typing import Any
 import templates
 from headnode import vault
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
-from headnode.model import Deployment, Holder, Node
+from headnode.model import Deployment, Holder, Intent, Node
 from headnode.shares import shares
 from headnode.workflows import breakglass, gpu, hostkeys, images, installing
 from headnode.workflows.context import Context
@@ -51,9 +51,12 @@ def refuse_other_method(context: Context, node: Node, found: Image, consent: set
         installing.refuse_unfit(context, node, found, consent)
 
 
-def refuse_without_ramdisk(context: Context, nodes: Sequence[Node]) -> None:
+def refuse_without_ramdisk(context: Context, nodes: Sequence[Node], intent: Intent) -> None:
     """Before anything is changed: a node that finds no ramdisk would ask for it until its time is up."""
-    for architecture in sorted({str(settings_of(context, node)["architecture"]) for node in nodes}):
+    settings = [settings_of(context, node) for node in nodes]
+    # A distribution's own installer is started without it.
+    starting = [one for one in settings if intent is not Intent.DEPLOY or one["method"] == "image"]
+    for architecture in sorted({str(one["architecture"]) for one in starting}):
         if not (context.paths.state / "ramdisk" / architecture / "initrd").exists():
             raise InvalidInput(
                 f"there is no ramdisk for {architecture} that nodes could start; nothing was changed",

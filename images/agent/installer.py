@@ -43,7 +43,6 @@ def finish(target: str, head: Head, log: Log) -> None:
     log.write(f"overlay: {write.stdout}")
     tidy(Path(target))
     for sentence, argv in (
-        ("report at the first start", ["systemctl", "enable", "headnode-report.service"]),
         ("put modules' settings into the initramfs", ["update-initramfs", "-u", "-k", "all"]),
         ("write the boot menu with this node's kernel arguments", ["update-grub"]),
     ):

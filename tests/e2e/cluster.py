@@ -62,6 +62,8 @@ class Cluster:
     world: World
     # When each node reached each state, in seconds since its deployment was asked for.
     times: dict[str, dict[str, float]] = field(default_factory=dict)
+    # Why installing stopped: whoever waits for a node that will never come is told at once.
+    trouble: str = ""
 
     @cached_property
     def context(self) -> Context:
@@ -93,10 +95,11 @@ class Cluster:
         """Wait for a state; a failure is told with the node's own reason and the end of its console."""
 
         def reached() -> bool:
-            return self.node(name).state in (*wanted, State.FAILED)
+            return bool(self.trouble) or self.node(name).state in (*wanted, State.FAILED)
 
         arrived = wait_for(reached, patience)
         node = self.node(name)
+        assert not self.trouble or node.state in wanted, self.trouble
         console = self.world.node(name).machine.console()[-3000:]
         assert arrived, f"{name} is still {node.state} after {patience:.0f} seconds; its console ends with: {console}"
         failed = node.state is State.FAILED and State.FAILED not in wanted
@@ -155,7 +158,10 @@ def shift_clock(node: LabNode) -> None:
 
 def install_all(cluster: Cluster) -> None:
     """The second begins when the first has its image: unpacking takes all of two processors, booting one."""
-    for name in INSTALLED:
-        cluster.deploy(name)
-        cluster.until(name, State.VERIFYING, State.UP)
-        cluster.passed(name, "deployed")
+    try:
+        for name in INSTALLED:
+            cluster.deploy(name)
+            cluster.until(name, State.VERIFYING, State.UP)
+            cluster.passed(name, "deployed")
+    except AssertionError as error:
+        cluster.trouble = f"installing {name} stopped: {error}"

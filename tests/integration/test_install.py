@@ -158,7 +158,7 @@ def test_make_install_upgrades_and_goes_without_a_trace(machine: Machine) -> Non
     (stale,) = machine.root.glob("opt/headnode/lib/python3*/site-packages/headnode")
     (stale / "stale.py").touch()
     (machine.root / "etc/systemd/system/headnode-stale.service").write_text("[Service]\nExecStart=/bin/true\n")
-    assert "1 nodes" in machine.make("install").stderr
+    assert "has 1 node" in machine.make("install").stderr
     version = "import sqlite3; print(*sqlite3.connect(sys.argv[1]).execute('SELECT version_num FROM alembic_version'))"
     database = "/var/lib/headnode/inventory.db"
     assert HEAD in machine.run("/usr/bin/python3", "-c", f"import sys, {version[7:]}", database).stdout

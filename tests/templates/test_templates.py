@@ -24,6 +24,7 @@ from headnode.paths import Paths
 from headnode.site import Boot, Site, Storage
 from headnode.units import unit_files
 from headnode.workflows import init
+from images import preseed, seed
 from pxe.boot import BootScripts
 from pxe.dnsmasq import Dnsmasq
 from pxe.nginx import Nginx
@@ -72,6 +73,14 @@ def only(files: object, name: str = "") -> str:
     return str(found.content.decode())
 
 
+def installer_script(site: Site) -> str:
+    words = preseed.arguments("gpu01", site.domain, "http://10.20.0.1/node/v1/seed/secret", "ttyS0,115200")
+    return templates.render(
+        "boot/installer.ipxe.j2", made_from="node gpu01, deployment 7", node=NODE, head=site.provision.head,
+        media="debian-12@1", arguments=words,
+    )  # fmt: skip
+
+
 # Template → how it is rendered here. Included ones are seen through those that include them.
 RENDERED: dict[str, Callable[[Site], str]] = {
     "boot/disk.ipxe": boot_script(Intent.DISK),
@@ -79,6 +88,7 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "boot/deploy.ipxe": boot_script(Intent.DEPLOY),
     "boot/rescue.ipxe": boot_script(Intent.RESCUE),
     "boot/live.ipxe": boot_script(Intent.LIVE),
+    "boot/installer.ipxe": installer_script,
     "boot/unknown.ipxe": lambda site: only(BootScripts().site_files(site)),
     "boot/discover.ipxe": lambda site: only(BootScripts(WINDOW).site_files(site), "discover"),
     "boot/start.grub": lambda site: only(BootScripts().site_files(with_shim(site)), "grub.cfg"),
@@ -104,6 +114,8 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "dnsmasq/names": lambda site: only(DNSMASQ.node_files(site, NODE), "names.d"),
     "lab/lan.conf": lambda site: lan_conf("gpu01", LAB_BMCS, control_port=9001),
     "lab/bmc.emu": lambda site: emulation("gpu01", LAB_BMCS),
+    "seed/boot.ipxe": lambda site: seed.script("boot.ipxe", site, NODE),
+    "seed/grub.cfg": lambda site: seed.script("grub.cfg", site, NODE),
     "lab/site.yaml": lambda site: lab_site("lab", "/etc/headnode/bmc.password", "ssh-ed25519 AAAAC3Nz lab"),
     "site/site.yaml": lambda site: init.site_text(GIVEN),
 }
@@ -126,7 +138,9 @@ def test_a_rendered_file_is_the_one_that_was_looked_at(name: str, site: Site, re
 def test_every_template_has_a_golden_file() -> None:
     shipped = {str(path.relative_to(templates.HERE)) for path in templates.HERE.rglob("*.j2")}
     # Those of a node's own files are looked at in tests/images/test_overlay.py.
-    shipped = {name for name in shipped if not name.startswith("overlay/") or name[:-3] in RENDERED}
+    # Those of installers' answers in test_autoinstall.py and test_preseed.py.
+    elsewhere = ("overlay/", "autoinstall/", "preseed/")
+    shipped = {name for name in shipped if not name.startswith(elsewhere) or name[:-3] in RENDERED}
     assert shipped - INCLUDED == {f"{name}.j2" for name in RENDERED}
 
 
