@@ -5,7 +5,6 @@ In it: the database (nodes, numbers of people, events, sealed secrets and host k
 made again or are kept elsewhere: images, published files, caches, console recordings, sensor histories and homes.
 """
 
-import hashlib
 import io
 import json
 import os
@@ -19,6 +18,7 @@ from typing import Any
 
 from headnode import __version__, control, sealedfile, sitefile
 from headnode.errors import HeadnodeError, InvalidInput, shown
+from headnode.files import sha256_of
 from headnode.inventory import dumps
 from headnode.paths import Paths
 from headnode.publish import confined
@@ -74,7 +74,7 @@ def create(context: Context, target: Path, unlocking: Unlocking, tell: Tell) -> 
         files = collected(context.paths, place)
         made = Contents(
             site.cluster, datetime.now(UTC).isoformat(timespec="seconds"), __version__,
-            dumps.kind_of(site.database.url), {name: digest(path) for name, path in files.items()},
+            dumps.kind_of(site.database.url), {name: sha256_of(path) for name, path in files.items()},
         )  # fmt: skip
         tell(f"sealing {len(files)} files")
         write(target, files, made, unlocking)
@@ -97,11 +97,6 @@ def left_out(context: Context) -> list[str]:
     directory = context.site.directory
     named = (context.site.bmc.password_file, directory.bind_password_file, directory.ca_file)
     return [path for path in named if path and not path.startswith("/etc/headnode/")]
-
-
-def digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write(target: Path, files: Mapping[str, Path], made: Contents, unlocking: Unlocking) -> None:
@@ -201,7 +196,7 @@ def described(place: Path) -> Contents:
 
 def matches(place: Path, name: str, sha256: str) -> bool:
     path = confined(place, name)
-    return path.is_file() and digest(path) == sha256
+    return path.is_file() and sha256_of(path) == sha256
 
 
 def verify(paths: Paths, archive: Path, unlocking: Unlocking) -> Contents:
