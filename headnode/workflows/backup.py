@@ -243,7 +243,9 @@ def restore(context: Context, archive: Path, unlocking: Unlocking, *, replace: b
 
 def refuse_or_set_aside(paths: Paths, site: Site, replace: bool, tell: Tell) -> None:
     there = [path for path in (paths.site_file, paths.database, paths.directory) if path.exists()]
-    if not there and not (site.database.url and dumps.occupied(site.database.url, paths.database)):
+    url = site.database.url
+    taken = bool(url) and dumps.occupied(url, paths.database)
+    if not there and not taken:
         return
     if not replace:
         raise InvalidInput(
@@ -252,6 +254,11 @@ def refuse_or_set_aside(paths: Paths, site: Site, replace: bool, tell: Tell) -> 
             hint="use another machine or --root, or --replace to set this one aside",
         )
     stamp = f"before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    if taken:
+        kept = paths.state / f"inventory.pgdump.{stamp}"
+        dumps.dump(url, paths.database, kept)
+        kept.chmod(0o600)
+        tell(f"copied the database's own contents to {kept}")
     for path in (paths.config, *(place for place in there if place != paths.site_file)):
         if path.exists():
             kept = path.with_name(f"{path.name}.{stamp}")
