@@ -15,7 +15,7 @@ from headnode.errors import HeadnodeError
 from headnode.log import logger
 from headnode.model import Deployment, Node
 from headnode.paths import Paths
-from headnode.workflows import deploy, planning
+from headnode.workflows import deploy, expectations, planning
 from headnode.workflows.context import Context
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def application(context: Context | None = None) -> Flask:
         return jsonify(error=error.message), 503
 
     add_open_routes(app, here)
+    add_report_routes(app, here)
     add_planning_routes(app, here)
     add_progress_routes(app, here)
     return app
@@ -77,6 +78,19 @@ def add_open_routes(app: Flask, context: Context) -> None:
             intent=claimed.deployment.intent.value,
             deployment=claimed.deployment.id,
         )
+
+
+def add_report_routes(app: Flask, context: Context) -> None:
+    """What the installed system asks and says."""
+
+    @app.get("/node/v1/expected")
+    def expected() -> "ResponseReturnValue":
+        """What the node should be, as of now: it may have changed since it was installed."""
+        node = context.inventory.reporting_node(asker(), bearer())
+        if node is None:
+            raise NotFound
+        context.refresh()
+        return jsonify(expectations.expected(context, node))
 
     @app.post("/node/v1/verify")
     def verify() -> "ResponseReturnValue":

@@ -35,6 +35,7 @@ COMMANDS = {
     "events": ("headnode.cli.nodes:events", "Show what happened."),
     "inspect": ("headnode.cli.deploy:inspect", "Read the hardware of nodes."),
     "deploy": ("headnode.cli.deploy:deploy", "Install nodes."),
+    "verify": ("headnode.cli.verify:verify", "Have running nodes show that they are what was asked for."),
     "rescue": ("headnode.cli.deploy:rescue", "Boot a node into the rescue system."),
     "abort": ("headnode.cli.deploy:abort", "Stop what is under way on nodes."),
     "seen": ("headnode.cli.serve:seen", "List unknown hardware that asked for an address."),

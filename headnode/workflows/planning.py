@@ -10,13 +10,17 @@ import templates
 from headnode.effective import effective
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Node
-from headnode.workflows import hostkeys, images
+from headnode.workflows import expectations, hostkeys, images
 from headnode.workflows.context import Context
+from images import nodecheck
 from images.agent import firstboot
 
 # An agent's log is kept whole up to here; what comes after says nothing new.
 LOG_LIMIT = 8 * 1024 * 1024
 REPORTER = "headnode-report.service"
+# The checks are a package of their own, and the same here and there.
+CHECKS = "/usr/local/lib/headnode/nodecheck"
+CHECKS_HERE = Path(nodecheck.__file__).parent
 
 
 def image_for(context: Context, nodes: Sequence[Node], wanted: str | None) -> dict[str, str]:
@@ -112,6 +116,7 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
     expected = {
         "url": f"http://{context.site.provision.head}/node/v1/verify",
         "token": token,
+        **expectations.expected(context, node),
         "hostname": f"{node.name}",
         "mounts": [v.mount for v in layout_volumes(context, node) if v.mount and v.type not in ("swap", "swapfile")],
     }
@@ -121,6 +126,7 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         entry("/etc/headnode/report.json", json.dumps(expected).encode(), 0o600),
         entry("/usr/local/sbin/headnode-report", script, 0o755),
         entry(f"/etc/systemd/system/{REPORTER}", unit.encode(), 0o644),
+        *(entry(f"{CHECKS}/{file.name}", file.read_bytes()) for file in sorted(CHECKS_HERE.glob("*.py"))),
     ]
 
 
