@@ -42,14 +42,22 @@ def switched(case: Case) -> Event | None:
     return next((event for event in found if event.data.get("ok") is True), None)
 
 
+def installed(case: Case) -> Timeline:
+    """What came after the work; of a node that was only asked how it is, everything."""
+    deployed = case.timeline.last("deployed")
+    if deployed is not None:
+        return case.timeline.after(deployed)
+    return case.timeline if case.asked.what == "verify" else Timeline()
+
+
 def started_from_disk(case: Case) -> Event | None:
     """After the work: its own loader or kernel on the console, or the script that sends it to its disk."""
-    later = case.timeline.after(case.timeline.last("deployed"))
+    later = installed(case)
     return first(Timeline((*later.phases("boot loader", "kernel", "login"), *later.fetched("/boot", "/grub/disk"))))
 
 
 def reported(case: Case) -> Event | None:
-    return case.timeline.after(case.timeline.last("deployed")).last("verify")
+    return installed(case).last("verify")
 
 
 RECOGNISERS: Mapping[Stage, Recogniser] = {

@@ -1,13 +1,14 @@
 """After the work it comes back to the network again and again instead of starting from its disk."""
 
 from headnode.why.case import Finding, Stage, View
+from headnode.why.chain import installed
 from headnode.why.rule import HIGH, MEDIUM, finding
 
 
 def look(view: View) -> Finding | None:
     if view.missing is not Stage.REPORT:
         return None
-    later = view.timeline.after(view.timeline.last("deployed"))
+    later = installed(view.case)
     scripts = later.fetched("/boot", "/grub/disk")
     # Firmware that asks once and is sent to the disk is as it should be.
     if len(later.fetched("/boot")) < 2 or later.phases("login").events:
