@@ -102,13 +102,13 @@ def add_report_routes(app: Flask, context: Context) -> None:
 
 
 def session_guard(context: Context) -> Callable[[Work], Callable[[], "ResponseReturnValue"]]:
-    """Only the agent of a running deployment gets past it."""
+    """Only the agent of a running deployment gets past it; one that has finished may say so again, and nothing else."""
 
     def with_session(work: Work) -> Callable[[], "ResponseReturnValue"]:
         @wraps(work)
         def guarded() -> "ResponseReturnValue":
             found = context.inventory.running_deployment(asker(), bearer())
-            if found is None:
+            if found is None or (found[0].finished is not None and work.__name__ != "done"):
                 raise NotFound
             return work(*found)
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "bmc": ("headnode.cli.bmc:bmc", "Describe BMCs, change their passwords, blink their lights."),
     "console": ("headnode.cli.console:console", "Open, replay or search the consoles of nodes."),
     "retire": ("headnode.cli.nodes:retire", "Take nodes out of the cluster for good."),
+    "status": ("headnode.cli.status:status", "Show the health of the whole cluster on one screen."),
     "why": ("headnode.cli.why:why", "Say why nodes are not up, and what to do about it."),
     "events": ("headnode.cli.nodes:events", "Show what happened."),
     "inspect": ("headnode.cli.deploy:inspect", "Read the hardware of nodes."),

@@ -1,9 +1,13 @@
 """Faults of BMCs and what consoles show, with real simulators and headnode-bmc: 'headnode why' names each."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +61,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
         wire = BadWire(one_session=True, holder=b"them")
         stack.enter_context(bad_wires({"127.44.1.6": (wire, address(6))}))
         stack.enter_context(daemon(site.root))
+        stack.enter_context(reconcile(site.root))
         switch_on(site)
         for line, case in zip(lines, CASES_OF.values(), strict=False):
             line.say(case.says)
@@ -65,6 +70,22 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
         with site.context() as context:
             said = {name: ask(site, name) for name in CASES_OF}
             yield {"said": said, "context": context, "evidence": Evidence(context)}
+
+
+@contextmanager
+def reconcile(root: Path) -> Iterator[None]:
+    """The loop alone: without its wires it can neither watch nor probe, and says so."""
+    environment = {**os.environ, "HEADNODE_ROOT": str(root)}
+    with (root / "reconcile.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headnode.reconcile"], env=environment, stdout=log, stderr=log
+        )
+    try:
+        eventually((root / "run/headnode/control.sock").exists, 30)
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 def stuck(site: BmcSite, name: str) -> None:

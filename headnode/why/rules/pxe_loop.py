@@ -9,9 +9,9 @@ def look(view: View) -> Finding | None:
     if view.missing is not Stage.REPORT:
         return None
     later = installed(view.case)
-    scripts = later.fetched("/boot", "/grub/disk")
+    scripts = later.scripts()
     # Firmware that asks once and is sent to the disk is as it should be.
-    if len(later.fetched("/boot")) < 2 or later.phases("login").events:
+    if len(scripts) < 2 or later.phases("login").events:
         return None
     sentence = (
         "it came back to the network instead of starting from its disk, again and again: boot "
