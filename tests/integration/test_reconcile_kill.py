@@ -86,6 +86,8 @@ class Loop:
         assert self.forker.stdin
         self.forker.stdin.close()
         self.forker.wait(30)
+        assert self.forker.stdout
+        self.forker.stdout.close()
         self.log.close()
 
 

@@ -7,7 +7,12 @@ from headnode.why.rules import gpu_count, gpu_fell_off
 
 def look(view: View) -> Finding | None:
     said = failed_check(view, "gpu errors", "gpu nvlink", "gpu cuda")
-    if said is None or failed_check(view, "gpu versions") or gpu_fell_off.look(view) or gpu_count.look(view):
+    if (
+        said is None
+        or failed_check(view, "gpu versions", "gpu bars")
+        or gpu_fell_off.look(view)
+        or gpu_count.look(view)
+    ):
         return None
     return finding(
         "gpu-errors",
