@@ -148,10 +148,31 @@ class Deployment:
     consent: tuple[str, ...] = ()
     step: str | None = None
     percent: int | None = None
+    # Bytes of the image that are on the node, and how many there are in all.
+    received: int | None = None
+    total: int | None = None
     finished: datetime | None = None
     result: str | None = None
     reason: str | None = None
     id: int = 0
+
+
+class Holder(StrEnum):
+    """Whose a number is; a user's is also that of their own group."""
+
+    USER = "user"
+    GROUP = "group"
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A UID or GID and who has it, or had it: nobody else ever will."""
+
+    number: int
+    kind: Holder
+    name: str
+    given: datetime
+    removed: datetime | None = None
 
 
 @dataclass(frozen=True)

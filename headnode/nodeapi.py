@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException, NotFound
 
+from headnode import errors
 from headnode.errors import HeadnodeError
 from headnode.log import logger
 from headnode.model import Deployment, Node
 from headnode.paths import Paths
-from headnode.workflows import deploy, expectations, planning
+from headnode.workflows import deploy, installing, planning
 from headnode.workflows.context import Context
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def application(context: Context | None = None) -> Flask:
     add_report_routes(app, here)
     add_planning_routes(app, here)
     add_progress_routes(app, here)
+    add_installer_routes(app, here)
     return app
 
 
@@ -90,7 +92,7 @@ def add_report_routes(app: Flask, context: Context) -> None:
         if node is None:
             raise NotFound
         context.refresh()
-        return jsonify(expectations.expected(context, node))
+        return jsonify(planning.expected_of(context, node))
 
     @app.post("/node/v1/verify")
     def verify() -> "ResponseReturnValue":
@@ -101,14 +103,14 @@ def add_report_routes(app: Flask, context: Context) -> None:
         return jsonify(state=state.value)
 
 
-def session_guard(context: Context) -> Callable[[Work], Callable[[], "ResponseReturnValue"]]:
-    """Only the agent of a running deployment gets past it; one that has finished may say so again, and nothing else."""
+def session_guard(context: Context, *, or_done: bool = False) -> Callable[[Work], Callable[[], "ResponseReturnValue"]]:
+    """Only the agent of a node's newest deployment gets past it, while that runs or just after it was done."""
 
     def with_session(work: Work) -> Callable[[], "ResponseReturnValue"]:
         @wraps(work)
         def guarded() -> "ResponseReturnValue":
-            found = context.inventory.running_deployment(asker(), bearer())
-            if found is None or (found[0].finished is not None and work.__name__ != "done"):
+            found = context.inventory.running_deployment(asker(), bearer(), or_done=or_done)
+            if found is None:
                 raise NotFound
             return work(*found)
 
@@ -133,8 +135,9 @@ def add_planning_routes(app: Flask, context: Context) -> None:
         try:
             return jsonify(planning.plan_for(context, node, deployment))
         except HeadnodeError as error:
-            deploy.fail(context, node, "planning", error.message, actor="head node")
-            return jsonify(reason=error.message), 409
+            reason = f"{error.message} ({error.hint})" if error.hint else error.message
+            deploy.fail(context, node, "planning", reason, actor="head node")
+            return jsonify(reason=reason), 409
 
     @app.get("/node/v1/overlay")
     @with_session
@@ -145,9 +148,11 @@ def add_planning_routes(app: Flask, context: Context) -> None:
 def add_progress_routes(app: Flask, context: Context) -> None:
     """What the agent says while it works, and how it ended."""
     with_session = session_guard(context)
+    # An agent whose 'done' was heard but not answered says it again, and has last words.
+    until_gone = session_guard(context, or_done=True)
 
     @app.post("/node/v1/events")
-    @with_session
+    @until_gone
     def events(deployment: Deployment, node: Node) -> "ResponseReturnValue":
         said = body()
         planning.keep_log(context, deployment, str(said.get("log", "")))
@@ -155,7 +160,7 @@ def add_progress_routes(app: Flask, context: Context) -> None:
         return jsonify({})
 
     @app.post("/node/v1/done")
-    @with_session
+    @until_gone
     def done(deployment: Deployment, node: Node) -> "ResponseReturnValue":
         deploy.done(context, deployment, node)
         return jsonify({})
@@ -167,6 +172,49 @@ def add_progress_routes(app: Flask, context: Context) -> None:
         planning.keep_log(context, deployment, str(said.get("log", "")))
         deploy.failed(context, deployment, node, str(said.get("step", "?"))[:100], str(said.get("reason", "?"))[:1000])
         return jsonify({})
+
+
+def add_installer_routes(app: Flask, context: Context) -> None:
+    """What distributions' installers ask for. They can send no header, so their session is part of the address."""
+
+    @app.get("/node/v1/installer")
+    def installer() -> "ResponseReturnValue":
+        script = installing.boot_script(context, asker())
+        if script is None:
+            raise NotFound
+        return plain(script.encode())
+
+    @app.get("/node/v1/seed/<session>/<path:name>")
+    def seed(session: str, name: str) -> "ResponseReturnValue":
+        deployment, node = under_way(session)
+        kind, _, word = name.partition("/")
+        try:
+            if kind == "step":
+                installing.step(context, deployment, node, word)
+                return plain(b"noted\n")
+            return plain(installing.answer(context, deployment, node, session, name))
+        except errors.NotFound as error:
+            raise NotFound from error
+        except HeadnodeError as error:
+            deploy.fail(context, node, "planning", error.message, actor="head node")
+            return jsonify(reason=error.message), 409
+
+    @app.post("/node/v1/seed/<session>/report")
+    def report(session: str) -> "ResponseReturnValue":
+        deployment, _ = under_way(session)
+        installing.webhook(context, deployment, body())
+        return jsonify({})
+
+    def under_way(session: str) -> tuple[Deployment, Node]:
+        """Answers hold secrets, and are given only while the deployment runs."""
+        found = context.inventory.running_deployment(asker(), session)
+        if found is None or found[0].finished is not None:
+            raise NotFound
+        return found
+
+
+def plain(content: bytes) -> Response:
+    return Response(content, mimetype="text/plain", headers={"Cache-Control": "no-store"})
 
 
 def body() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -119,6 +120,18 @@ def for_editors(pattern: str) -> Any:
     return Field(json_schema_extra={"pattern": f"^({pattern})$"})
 
 
+def listener(value: str) -> str:
+    """An address and a port, such as 127.0.0.1:8080."""
+    host, _, port = value.rpartition(":")
+    try:
+        address = IPv4Address(host)
+    except ValueError:
+        address = IPv4Address(0)
+    if not port.isdecimal() or not 1 <= int(port) <= 65_535 or address == IPv4Address(0):
+        raise ValueError("use one address of this machine and a port, such as 127.0.0.1:8080")
+    return f"{address}:{int(port)}"
+
+
 OCTETS = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
 Text = Annotated[str, field_check(text)]
 Label = Annotated[str, field_check(lambda value: fields.plain_label(value)), for_editors(fields.WORD.pattern)]
@@ -133,7 +146,12 @@ Domain = Annotated[
     field_check(lambda value: fields.domain_name(value)),
     for_editors(rf"{fields.LABEL.pattern}(\.{fields.LABEL.pattern})+"),
 ]
+DistinguishedName = Annotated[
+    Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+(, *[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+)*$")
+]
+Account = Annotated[str, field_check(lambda value: fields.account_name(value)), for_editors(fields.ACCOUNT.pattern)]
 Cidr = Annotated[IPv4Network, BeforeValidator(network), for_editors(rf"{OCTETS}/[0-9]{{1,2}}")]
+Listener = Annotated[str, AfterValidator(listener), for_editors(rf"{OCTETS}:[0-9]{{1,5}}")]
 Release = Annotated[
     Text, BeforeValidator(numbers_too), WithJsonSchema({"type": ["string", "number"], "examples": ["12", "24.04"]})
 ]
@@ -219,11 +237,22 @@ class Settings(Strict):
     packages: tuple[Label, ...] | None = None
     """Packages beyond the base system."""
     nvidia_branch: Release | None = None
-    """NVIDIA driver branch: none, auto (chosen for the GPUs found) or a number such as 580."""
+    """NVIDIA driver branch: none, auto (chosen for the GPUs found), a number such as 580 or 580-open, or an exact
+    release such as 580.95.05."""
     nvidia_source: Literal["distro", "nvidia"] | None = None
     """Archive the NVIDIA stack comes from; the two are never mixed."""
     nvidia_modules: Literal["auto", "open", "proprietary"] | None = None
     """Kernel modules of the NVIDIA driver."""
+    access: tuple[Label, ...] | None = None
+    """Groups of the directory whose members may log in; all people when not given."""
+    nvidia_mig: tuple[Text, ...] | None = None
+    """Instances that every GPU is cut into (MIG), such as 3g.40gb 3g.40gb; none when empty."""
+    rdma: Literal["none", "inbox", "doca"] | None = None
+    """How network cards reach GPU memory: the kernel's own RDMA, or DOCA-OFED."""
+    docker: Literal["none", "distro", "ce"] | None = None
+    """Docker on the node: none, the distribution's, or Docker's own packages (the archive `docker`)."""
+    enroot: bool | None = None
+    """enroot and pyxis on the node, from the archive `enroot`."""
     start_watts: int | None = Field(default=None, ge=1, le=100_000)
     """Power drawn while starting, counted against the rack's budget."""
     gpus: int | None = Field(default=None, ge=0, le=64)
@@ -312,7 +341,7 @@ class Layout(Strict):
 
 class Rack(Strict):
     budget_watts: int | None = Field(default=None, ge=1)
-    """Power the rack may draw; nodes are switched on in waves that stay below it."""
+    """Power the rack may draw: nodes are switched on in waves that stay below it, with what runs there already."""
     units: int = Field(default=42, ge=1, le=100)
     """Height in rack units."""
     location: Text = ""
@@ -322,6 +351,8 @@ class Rack(Strict):
 class Time(Strict):
     servers: tuple[Text, ...] = ("2.debian.pool.ntp.org",)
     """Upstream time servers; an empty list means the head node's own clock is the cluster's."""
+    nts: bool = False
+    """Ask the upstream servers with NTS and believe nobody else; they have to offer it."""
     max_offset_ms: int = Field(default=100, ge=1, le=60_000)
     """A node whose clock is further off than this is not up."""
 
@@ -331,12 +362,24 @@ class Directory(Strict):
     """internal: Headnode runs the LDAP server; external: it reads yours and never writes."""
     uri: Text | None = None
     """Address of the external LDAP server, such as ldaps://ldap.example.org."""
-    base_dn: Text | None = None
+    base_dn: DistinguishedName | None = None
     """Base of the tree; made from the domain when not given."""
+    admin_group: Label | None = "admin"
+    """Group whose members may change the directory with LDAP tools and their own password; it is made for you."""
     first_id: int = Field(default=20_000, ge=2_000, le=1_000_000_000)
     """First UID and GID given to people and groups, above every distribution's own."""
     last_id: int = Field(default=59_999, ge=2_000, le=2_000_000_000)
     """Last UID and GID given."""
+    bind_dn: DistinguishedName | None = None
+    """External only: who to be there, when anonymous reading is not allowed."""
+    bind_password_file: Text | None = None
+    """External only: file with that account's password on its first line."""
+    ca_file: Text | None = None
+    """External only: certificate authority of its server; those that the machine trusts when not given."""
+    flavour: Literal["rfc2307", "rfc2307bis", "ad"] = "rfc2307"
+    """External only: how its groups name their members: memberUid, member, or Active Directory's way."""
+    attributes: dict[Literal["name", "uid", "gid", "full_name", "email", "home", "shell", "ssh_keys"], Label] = {}
+    """External only: what its entries call these, where that is not the schema's own name, such as {name: cn}."""
 
 
 class Bmc(Strict):
@@ -368,31 +411,77 @@ class Boot(Strict):
     """How often to look for a foreign DHCP server while serving."""
 
 
+class Archive(Strict):
+    """A package archive beyond the distribution's own, or your mirror of it."""
+
+    uri: Text
+    """Its address."""
+    suite: Text = "./"
+    """Its suite; ./ for an archive without suites."""
+    components: tuple[Label, ...] = ()
+    """Its components, for an archive with suites."""
+    key: Text
+    """File on the head node with the public key that signs it, as text (.asc) or binary (.gpg)."""
+
+
 class Packages(Strict):
+    cache: bool = True
+    """Run a package cache on the head node, on port 3142 of the provision network; nodes without a way out use it."""
+    cache_days: int = Field(default=180, ge=1, le=36_500)
+    """How long the cache keeps a package that nobody asks for."""
     proxy: Text | None = None
-    """Package cache that nodes and image builds go through, such as http://10.20.0.1:3142."""
+    """Another package cache that nodes and image builds go through, such as http://10.20.0.9:3142."""
     mirror: Text | None = None
-    """Archive that nodes install Debian or Ubuntu packages from, instead of the distribution's own."""
+    """Archive that nodes install Debian or Ubuntu packages from, instead of the distribution's own; `head` for what
+    `headnode mirror import` brought to this head node."""
     pip_index: Text | None = None
     """Index that pip uses on nodes."""
     docker_mirror: Text | None = None
     """Registry mirror that Docker asks first, such as https://registry.example.org:5000."""
+    archives: dict[Label, Archive] = {}
+    """More archives. `nvidia` (drivers), `nvidia-toolkit`, `docker`, `doca` and `enroot` are used where needed."""
     http_proxy: Text | None = None
     """Proxy through which nodes reach the world outside; the cluster's own networks never go through it."""
 
 
+class Export(Strict):
+    """A directory that is mounted over NFS. `server:/directory` is a shorter way to say both."""
+
+    server: Text = "head"
+    """Who serves it: `head` is this head node, anything else the name or address of your own file server."""
+    export: Text
+    """The directory there. What the head node serves is made when it is missing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def from_text(cls, value: object) -> object:
+        if isinstance(value, str):
+            server, colon, directory = value.partition(":")
+            return {"server": server, "export": directory} if colon else {"export": value}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "examples": ["nas.example.org:/export/home"]}, handler(schema)]}
+
+    def __str__(self) -> str:
+        return f"{self.server}:{self.export}"
+
+
 class NfsMount(Strict):
-    source: Text
-    """Server and directory, such as nas.example.org:/export/data."""
+    source: Export
+    """Server and directory, such as nas.example.org:/export/data or head:/srv/datasets."""
     path: Text
     """Where nodes mount it."""
+    read_only: bool = False
+    """Nobody on a node can write there; where the head node serves it, the server refuses too."""
     options: tuple[Text, ...] = ()
     """Mount options beyond Headnode's own (NFS 4.2, hard, and fsc where the layout has a cache)."""
 
 
 class Storage(Strict):
-    home: Text | None = None
-    """Server and directory that nodes mount at /home, such as nas.example.org:/export/home."""
+    home: Export | None = None
+    """Server and directory that nodes mount at /home, such as {server: head, export: /srv/home}."""
     mounts: tuple[NfsMount, ...] = ()
     """More NFS mounts of every node."""
 
@@ -404,6 +493,35 @@ class Access(Strict):
     """SSH public keys that may log in to nodes as root, also when the directory is down."""
     sudo_group: Label | None = None
     """Group of the directory whose members may use sudo on nodes."""
+    admin_user: Account | None = None
+    """Local account of every node for the day the directory is down: UID 1000, sudo, admin_keys, and the password that
+    'headnode user passwd --break-glass' keeps sealed."""
+
+
+class Web(Strict):
+    listen: Listener = "127.0.0.1:8080"
+    """Address and port of the pages and the API: this machine's loopback, or its address on the admins' network."""
+    certificate: Text | None = None
+    """Certificate (PEM, with its chain) for HTTPS; without it Headnode's own CA signs one. Loopback needs none."""
+    key: Text | None = None
+    """The certificate's private key, readable by root alone."""
+    session_hours: int = Field(default=12, ge=1, le=720)
+    """A login lasts at most so long."""
+    idle_minutes: int = Field(default=60, ge=1, le=10_080)
+    """A login that was not used for so long is over."""
+
+    @property
+    def host(self) -> str:
+        return self.listen.rpartition(":")[0]
+
+    @property
+    def port(self) -> str:
+        return self.listen.rpartition(":")[2]
+
+    @property
+    def encrypted(self) -> bool:
+        """Passwords never cross a network in the clear: everywhere but on loopback it is HTTPS."""
+        return not IPv4Address(self.host).is_loopback or self.certificate is not None
 
 
 class Notify(Strict):
@@ -449,6 +567,8 @@ class Site(Strict):
     """Shared file systems that every node mounts."""
     access: Access = Access()
     """Who gets into nodes, and how."""
+    web: Web = Web()
+    """The pages and the API for people."""
     notify: Notify = Notify()
     """Who is told of what happens, by webhook or mail."""
     database: Database = Database()
@@ -487,6 +607,10 @@ BUILT_IN = Settings(
     nvidia_branch="none",
     nvidia_source="distro",
     nvidia_modules="auto",
+    nvidia_mig=(),
+    rdma="none",
+    docker="none",
+    enroot=False,
     start_watts=500,
     bmc_driver=BmcDriver.AUTO,
 )

@@ -6,23 +6,37 @@ files, which systemd treats as it treats links.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 import templates
+from headnode.ldaptree import LOCKED, LOCKED_FOR_EVER, Tree
 from headnode.model import Node
+from headnode.packagecache import mirror_for_nodes, proxy_for_nodes
+from headnode.shares import shares
 from headnode.site import Layout, Site
 from images import filesystems
 from images.bootloader import kernel_line
+from images.culling import limits
+from images.gpufiles import gpu_files, masked, units
 from images.hostkeys import HostKey
+from images.nvidia.stack import Kind, Stack
 from images.owner import Owner
 from images.plan import md_uuid
 from images.pools import docker_pools
 from images.ports import ports
 
+NO_STACK = Stack("nothing")
 CACHE = "/var/cache/fscache"
 CA_FILE = "/usr/local/share/ca-certificates/headnode.crt"
+DIRECTORY_CA = "/etc/sssd/directory-ca.crt"
+# What sssd calls the attributes that a site may name.
+SSSD_NAMES = {
+    "name": "ldap_user_name", "uid": "ldap_user_uid_number", "gid": "ldap_user_gid_number",
+    "full_name": "ldap_user_fullname", "email": "ldap_user_email", "home": "ldap_user_home_directory",
+    "shell": "ldap_user_shell", "ssh_keys": "ldap_user_ssh_public_key",
+}  # fmt: skip
 MASKED = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service",
     # sssd is started as a whole; its socket-activated halves would answer before it is configured.
@@ -43,8 +57,15 @@ class Secrets:
     """What the caller keeps sealed and hands out for the time of a deployment."""
 
     host_keys: tuple[HostKey, ...] = ()
-    # Not a secret, but it comes from the same place.
+    # No secrets, but they come from the same place: our authorities, and the keys of archives by their names.
     ca_certificate: str = ""
+    ssh_authority: str = ""
+    archive_keys: Mapping[str, bytes] = field(default_factory=dict)
+    # The hash of the local account's password, if it has one.
+    admin_hash: str = field(default="", repr=False)
+    # Of a directory that is not ours: what to trust, and the password of the account it is read with.
+    directory_ca: str = ""
+    bind_password: str = field(default="", repr=False)
 
 
 Files = dict[str, OverlayFile]
@@ -58,6 +79,9 @@ class Subject:
     node: Node
     settings: Mapping[str, Any]
     secrets: Secrets
+    stack: Stack = NO_STACK
+    # Bytes of the volume that holds copies of what comes over NFS, when the node's disks are known.
+    cache_size: int | None = None
 
     @property
     def layout(self) -> Layout:
@@ -87,10 +111,19 @@ class Subject:
         return OverlayFile(self.text(template, **values), mode)
 
 
-def overlay(site: Site, node: Node, settings: Mapping[str, Any], secrets: Secrets) -> Files:
+def overlay(
+    site: Site,
+    node: Node,
+    settings: Mapping[str, Any],
+    secrets: Secrets,
+    stack: Stack | None = None,
+    cache_size: int | None = None,
+) -> Files:
     """Every file by its path in the installed system."""
-    about = Subject(site, node, settings, secrets)
-    makers = (identity, network, mounts, ssh, directory, clock, services, containers, archives, tuning)
+    about = Subject(site, node, settings, secrets, stack or NO_STACK, cache_size)
+    makers = (
+        identity, network, mounts, ssh, directory, accounts, clock, services, containers, archives, tuning, gpus
+    )  # fmt: skip
     return dict(sorted((path, file) for make in makers for path, file in make(about)))
 
 
@@ -131,19 +164,16 @@ def networkd(about: Subject, port: Any) -> Made:
 
 
 def nfs_lines(about: Subject) -> list[tuple[str, str, str, str, int]]:
-    storage = about.site.storage
-    wanted = [(storage.home, "/home", ("nodev", "nosuid"))] if storage.home else []
-    wanted += [(mount.source, mount.path, mount.options) for mount in storage.mounts]  # type: ignore[misc]
     # A server that is away must not keep a node from starting, and must not lose what was being written.
     common = ["vers=4.2", "hard", "_netdev", "nofail", *(["fsc"] if about.caches else [])]
-    return [(str(source), path, "nfs4", ",".join([*common, *more]), 0) for source, path, more in wanted]
+    return [(share.source, share.path, "nfs4", ",".join([*common, *share.options]), 0) for share in shares(about.site)]
 
 
 def mounts(about: Subject) -> Made:
     lines = [*filesystems.fstab(about.layout, about.owner), *nfs_lines(about)]
     yield "/etc/fstab", about.file("fstab", lines=lines)
     if about.caches:
-        yield "/etc/cachefilesd.conf", about.file("cachefilesd.conf", directory=CACHE)
+        yield "/etc/cachefilesd.conf", about.file("cachefilesd.conf", directory=CACHE, limits=limits(about.cache_size))
         yield "/etc/systemd/system/cachefilesd.service", about.file("cachefilesd.service", directory=CACHE)
     if about.layout.raid1:
         arrays = [(name, md_uuid(about.owner.id("array", name))) for name in about.layout.raid1]
@@ -156,17 +186,49 @@ def ssh(about: Subject) -> Made:
     for key in keys:
         yield key.path, OverlayFile(key.private.encode(), 0o600)
         yield f"{key.path}.pub", OverlayFile(f"{key.public} {about.node.name}\n".encode())
+        if key.certificate:
+            yield f"{key.path}-cert.pub", OverlayFile(f"{key.certificate}\n".encode())
+    if about.secrets.ssh_authority:
+        yield "/etc/ssh/ssh_known_hosts", about.file("known_hosts", authority=about.secrets.ssh_authority)
     if about.site.access.admin_keys:
         yield "/root/.ssh/authorized_keys", about.file("authorized_keys", 0o600)
-    if about.site.access.sudo_group:
-        yield "/etc/sudoers.d/headnode", about.file("sudoers", 0o440)
+    access = about.site.access
+    if access.admin_user or (access.sudo_group and about.site.directory.mode == "external"):
+        yield "/etc/sudoers.d/headnode", about.file("sudoers", 0o440, hashed=bool(about.secrets.admin_hash))
 
 
 def directory(about: Subject) -> Made:
-    site = about.site
-    base = site.directory.base_dn or ",".join(f"dc={label}" for label in site.domain.split("."))
-    uri = site.directory.uri or f"ldap://head.{site.domain}"
-    yield "/etc/sssd/sssd.conf", about.file("sssd.conf", 0o600, base=base, uri=uri, ca=CA_FILE)
+    site, tree = about.site, Tree.of(about.site)
+    ours = site.directory.mode == "internal"
+    ca = CA_FILE if ours else DIRECTORY_CA if about.secrets.directory_ca else ""
+    groups = tuple(about.settings.get("access") or ())
+    names = {"ssh_keys": "sshPublicKey", **site.directory.attributes}
+    yield "/etc/sssd/sssd.conf", about.file(
+        "sssd.conf", 0o600, ours=ours, tree=tree, base=tree.base, ca=ca, groups=groups,
+        uri=f"ldap://head.{site.domain}" if ours else site.directory.uri, filter=access_filter(tree, groups),
+        names=[(SSSD_NAMES[key], name) for key, name in names.items()], bind_password=about.secrets.bind_password,
+    )  # fmt: skip
+    if about.secrets.directory_ca:
+        yield DIRECTORY_CA, OverlayFile(about.secrets.directory_ca.encode())
+
+
+def access_filter(tree: Tree, groups: tuple[str, ...]) -> str:
+    """Who may log in: members of one of these groups, or everybody; nobody who is locked."""
+    members = "".join(f"(memberOf={tree.group(group)})" for group in groups)
+    unlocked = f"(!({LOCKED}={LOCKED_FOR_EVER}))"
+    return f"(&(|{members}){unlocked})" if members else unlocked
+
+
+def accounts(about: Subject) -> Made:
+    """The local account for the day the directory is down, and homes that are made when they are missing."""
+    admin, hashed = about.site.access.admin_user, about.secrets.admin_hash
+    yield "/etc/systemd/system/headnode-accounts.service", about.file("accounts.service", hashed=bool(hashed))
+    if admin is None:
+        return
+    yield "/etc/headnode/accounts.conf", about.file("accounts.conf")
+    yield f"/etc/ssh/headnode_keys/{admin}", about.file("authorized_keys")
+    if hashed:
+        yield "/etc/headnode/admin.hash", OverlayFile(hashed.encode(), 0o600)
 
 
 def clock(about: Subject) -> Made:
@@ -175,15 +237,16 @@ def clock(about: Subject) -> Made:
 
 def services(about: Subject) -> Made:
     """Which units run; multi-user is the end of starting, whatever desktop an image may carry."""
-    wanted = ["systemd-networkd.service", "ssh.service", "sssd.service", "chrony.service"]
+    wanted = ["systemd-networkd.service", "ssh.service", "sssd.service", "chrony.service", "headnode-accounts.service"]
     wanted += ["cachefilesd.service"] if about.caches else []
     wanted += ["headnode-ca.service"] if about.secrets.ca_certificate else []
+    wanted += units(about.stack)
     if "prometheus-node-exporter" in (about.settings.get("packages") or ()):
         wanted.append("prometheus-node-exporter.service")
         yield "/etc/default/prometheus-node-exporter", about.file("node-exporter")
     yield "/etc/systemd/system/multi-user.target.d/headnode.conf", about.file("multi-user.conf", units=wanted)
     yield "/etc/systemd/system/default.target", about.file("default.target")
-    for unit in MASKED:
+    for unit in (*MASKED, *masked(about.stack)):
         yield f"/etc/systemd/system/{unit}", OverlayFile(b"")
 
 
@@ -198,6 +261,9 @@ def containers(about: Subject) -> Made:
         "log-opts": {"max-size": "50m", "max-file": "3"},
         "live-restore": True,
     }
+    if runtimes := about.stack.values(Kind.RUNTIME):
+        configuration["features"] = {"cdi": True}
+        configuration["runtimes"] = {name: {"path": f"{name}-container-runtime", "args": []} for name in runtimes}
     if packages.docker_mirror:
         configuration["registry-mirrors"] = [packages.docker_mirror]
         host = urlsplit(packages.docker_mirror).netloc
@@ -210,9 +276,9 @@ def containers(about: Subject) -> Made:
 
 def archives(about: Subject) -> Made:
     packages = about.site.packages
-    yield "/etc/apt/apt.conf.d/90headnode", about.file("apt.conf")
-    if packages.mirror:
-        yield "/etc/apt/sources.list", about.file("sources.list")
+    yield "/etc/apt/apt.conf.d/90headnode", about.file("apt.conf", proxy=proxy_for_nodes(about.site))
+    if mirror := mirror_for_nodes(about.site, str(about.settings.get("os"))):
+        yield "/etc/apt/sources.list", about.file("sources.list", mirror=mirror)
     if packages.pip_index:
         host = urlsplit(packages.pip_index).hostname
         yield "/etc/pip.conf", about.file("pip.conf", host=host)
@@ -227,3 +293,14 @@ def tuning(about: Subject) -> Made:
     # update-grub adds root= itself; ours would come second and be the one that counts after a change of disks.
     words = [word for word in arguments.split() if not word.startswith("root=") and word != "ro"]
     yield "/etc/default/grub.d/headnode.cfg", about.file("grub-default.cfg", arguments=" ".join(words))
+
+
+def gpus(about: Subject) -> Made:
+    """What the solver concluded, as files."""
+    wanted = {name: about.site.packages.archives[name] for name in about.stack.values(Kind.ARCHIVE)}
+    for path, content in gpu_files(about.stack, wanted, about.secrets.archive_keys):
+        yield path, OverlayFile(content)
+    for unit in ("cdi", "mig"):
+        if found := next((i.value for i in about.stack.items if i.value.startswith(f"headnode-{unit}.service")), None):
+            _, _, value = found.partition("=")
+            yield f"/etc/systemd/system/headnode-{unit}.service", about.file(f"{unit}.service", profiles=value)

@@ -2,10 +2,15 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from headnode.cli.common import confirm, context, emit, note, output_option, warn, yes_option
+from headnode.errors import counted
+
+if TYPE_CHECKING:
+    from headnode.workflows.context import Context
 
 
 @click.command()
@@ -28,10 +33,24 @@ def up(ctx: click.Context) -> None:
     configure()
     at = context(ctx)
     supervisor = serve.supervisor(at)
-    supervisor.on_ready = lambda: note(
-        f"Ready: serving {at.inventory.count()} nodes on {at.site.provision.interface}. Ctrl-C stops."
-    )
+
+    def ready() -> None:
+        note(f"Ready: serving {at.inventory.count()} nodes on {at.site.provision.interface}. Ctrl-C stops.")
+        note(welcome(at))
+
+    supervisor.on_ready = ready
     ctx.exit(supervisor.run())
+
+
+def welcome(at: "Context") -> str:
+    """Where the pages are; before anybody can log in, the link that makes the first admin."""
+    from headnode.workflows import doors
+
+    try:
+        link = (at.paths.runtime / "first-admin").read_text().strip()
+    except OSError:
+        return f"Pages: {doors.address(at)}"
+    return f"Pages: create the first admin at {link} (this link works once)"
 
 
 @click.command()
@@ -145,6 +164,20 @@ def run_service(ctx: click.Context, name: str) -> None:
 
 
 @service.command()
+@click.pass_context
+def migrate(ctx: click.Context) -> None:
+    """Bring the database up to date.
+
+    Every command does so by itself; an upgrade does it while nothing else runs.
+
+    \b
+    Examples:
+      headnode service migrate
+    """
+    note(f"The database is up to date and has {counted(context(ctx).inventory.count(), 'node')}.")
+
+
+@service.command()
 @click.option(
     "--directory", type=click.Path(path_type=Path, file_okay=False), help="Write them here instead of printing."
 )
@@ -161,11 +194,14 @@ def units(ctx: click.Context, directory: Path | None, program: str | None) -> No
     from headnode.units import unit_files
 
     at = context(ctx)
-    for name, text in unit_files(at.site, at.paths, program or str(Path(sys.argv[0]).resolve())).items():
+    files = unit_files(at.site, at.paths, program or str(Path(sys.argv[0]).resolve()))
+    for name, text in files.items():
         if directory is None:
             click.echo(f"==> {name} <==\n{text}")
         else:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / name).write_text(text)
     if directory is not None:
+        for old in {*directory.glob("headnode-*.service")} - {directory / name for name in files}:
+            old.unlink()
         note(f"Wrote the units to {directory}; next: systemctl daemon-reload")

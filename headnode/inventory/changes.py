@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, null, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headnode.errors import Taken
+from headnode.inventory import ledger
 from headnode.inventory.rows import chunks, event_to_row, load_nodes, node_to_row
 from headnode.inventory.tables import (
     bmcs,
@@ -26,7 +27,7 @@ from headnode.inventory.tables import (
     tokens,
 )
 from headnode.inventory.tables import secrets as secret_texts
-from headnode.model import Deployment, Event, Intent, Node, Severity, Sighting
+from headnode.model import Deployment, Event, Holder, Intent, Node, Severity, Sighting
 
 # As long as the deployment is the newest: a node may be asked how it is years later.
 REPORTS_ACCEPTED_FOR = timedelta(days=3650)
@@ -198,14 +199,27 @@ class Change:
         self._connection.execute(
             update(deployments)
             .where(deployments.c.id == found)
-            .values(session=digest(session), step=None, percent=None)
+            .values(session=digest(session), step=None, percent=None, received=None, total=None)
         )
         return int(found), session
 
-    def progress(self, number: int, step: str | None, percent: int | None) -> None:
-        values = {key: value for key, value in (("step", step), ("percent", percent)) if value is not None}
-        if values:
+    def progress(
+        self, number: int, step: str | None, percent: int | None, received: int | None = None, total: int | None = None
+    ) -> None:
+        """How far it is; a step that counts no bytes leaves none to be shown."""
+        if step is not None or percent is not None:
+            values = {"step": step, "percent": percent, "received": received, "total": total}
             self._connection.execute(update(deployments).where(deployments.c.id == number).values(values))
+
+    def remember_disks(self, number: int, serials: Mapping[str, str]) -> None:
+        """Which disks a deployment is about to write, by the layout's names for them."""
+        step = update(deployments).where(deployments.c.id == number)
+        self._connection.execute(step.values(disks=dict(serials)))
+
+    def forget_disks(self, of: Collection[Node]) -> None:
+        """These machines are gone: another one of the same name has disks of its own."""
+        for batch in chunks(node.id for node in of):
+            self._connection.execute(update(deployments).where(deployments.c.node_id.in_(batch)).values(disks=null()))
 
     def finish_deployment(self, number: int, result: str, reason: str | None = None) -> bool:
         """False when it had been over before."""
@@ -231,6 +245,15 @@ class Change:
         """Those whose names begin like that."""
         named = secret_texts.c.name.startswith(prefix, autoescape=True)
         self._connection.execute(delete(secret_texts).where(named))
+
+    # UIDs and GIDs
+
+    def reserve_numbers(self, kind: Holder, wanted: Mapping[str, int | None], first: int, last: int) -> dict[str, int]:
+        """Name → the number it has from now on; None asks for the next free one."""
+        return ledger.reserve(self._connection, self.now, kind, wanted, first, last)
+
+    def retire_numbers(self, kind: Holder, names: Collection[str]) -> None:
+        ledger.retire(self._connection, self.now, kind, names)
 
     # What publishing has done
 

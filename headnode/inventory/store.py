@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, ScalarSelect, func, select
 
+from headnode.inventory import ledger
+from headnode.inventory.accounts import Accounts
 from headnode.inventory.changes import Change, digest
 from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
 from headnode.inventory.lead import Lead, take
@@ -27,7 +29,7 @@ from headnode.inventory.tables import (
     seen,
     tokens,
 )
-from headnode.model import Deployment, Event, Node, Severity, Sighting, State
+from headnode.model import Deployment, Event, Intent, Node, Numbered, Severity, Sighting, State
 
 
 class Inventory:
@@ -36,6 +38,7 @@ class Inventory:
         # SQLite's transactions are like that by nature.
         snapshot = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
         self._readers = engine.execution_options(**snapshot)
+        self.accounts = Accounts(engine)
 
     @classmethod
     def open(cls, url: str | None, default: Path) -> "Inventory":
@@ -98,6 +101,26 @@ class Inventory:
         with self._reading() as connection:
             return int(connection.execute(select(func.max(nodes.c.revision))).scalar() or 0)
 
+    def pulse(self) -> tuple[int, int]:
+        """Two numbers that grow with every change and every event: cheap enough to ask several times a second."""
+        with self._reading() as connection:
+            revision = connection.execute(select(counters.c.value).where(counters.c.name == "revision")).scalar_one()
+            return int(revision), int(connection.execute(select(func.max(events.c.id))).scalar() or 0)
+
+    def touched_since(self, revision: int, event: int, *, limit: int) -> list[str]:
+        """Names of nodes that changed, or that something happened to, since these two numbers."""
+        changed = select(nodes.c.name).where(nodes.c.revision > revision)
+        happened = select(events.c.node).where(events.c.id > event, events.c.node.is_not(None))
+        with self._reading() as connection:
+            return sorted(connection.execute(changed.union(happened).limit(limit)).scalars())
+
+    def running(self) -> list[Deployment]:
+        """Work that is under way, the oldest first."""
+        query = select(deployments, nodes.c.name).join(nodes, nodes.c.id == deployments.c.node_id)
+        query = query.where(deployments.c.finished.is_(None)).order_by(deployments.c.id)
+        with self._reading() as connection:
+            return [deployment_from_row(row, row.name) for row in connection.execute(query)]
+
     def names(self, prefix: str = "") -> list[str]:
         """Names only: cheap enough for shell completion."""
         with self._reading() as connection:
@@ -134,6 +157,20 @@ class Inventory:
             query = query.where(events.c.node.in_([node] if isinstance(node, str) else node))
         with self._reading() as connection:
             return [event_from_row(row) for row in reversed(connection.execute(query).all())]
+
+    def newest_events(self, kind: str, names: Collection[str]) -> dict[str, Event]:
+        """Node → its newest event of this kind."""
+        found: dict[str, Event] = {}
+        with self._reading() as connection:
+            for batch in chunks(names):
+                newest = (
+                    select(func.max(events.c.id))
+                    .where(events.c.node.in_(batch), events.c.kind == kind)
+                    .group_by(events.c.node)
+                )
+                for row in connection.execute(select(events).where(events.c.id.in_(newest))):
+                    found[row.node] = event_from_row(row)
+        return found
 
     def newest_event(self) -> int:
         with self._reading() as connection:
@@ -197,34 +234,48 @@ class Inventory:
                 found += [deployment_from_row(row, node.name) for row in rows]
         return found
 
-    def running_deployment(self, address: str, session: str | None = None) -> tuple[Deployment, Node] | None:
-        """What is under way for the node at an address; with a session, only if that session is its agent's."""
+    def running_deployment(
+        self, address: str, session: str | None = None, *, or_done: bool = False
+    ) -> tuple[Deployment, Node] | None:
+        """What is under way for the node at an address; with a session, only if that session is its agent's.
+
+        Only the newest counts: the agent of a deployment that was replaced has nothing more to say.
+        """
         node = self.node_at(address)
         if node is None:
             return None
-        query = select(deployments).where(deployments.c.node_id == node.id)
         running = deployments.c.finished.is_(None) & (deployments.c.deadline > datetime.now(UTC))
-        if session is None:
-            query = query.where(running)
-        else:
-            # An agent whose 'done' was heard but not answered says it again.
-            query = query.where(deployments.c.session == digest(session), running | (deployments.c.result == "done"))
+        query = select(deployments).where(deployments.c.id == newest_deployment(node))
+        query = query.where(running | (deployments.c.result == "done") if or_done else running)
+        if session is not None:
+            query = query.where(deployments.c.session == digest(session))
         with self._reading() as connection:
-            row = connection.execute(query.order_by(deployments.c.id.desc())).first()
+            row = connection.execute(query).first()
         return None if row is None else (deployment_from_row(row, node.name), node)
+
+    def deployed_disks(self, node: Node) -> dict[str, str]:
+        """The layout's names for disks → serial numbers, as they were at the last deployment that was finished."""
+        query = (
+            select(deployments.c.disks)
+            .where(deployments.c.node_id == node.id, deployments.c.result == "done")
+            .where(deployments.c.intent == Intent.DEPLOY.value)
+            .order_by(deployments.c.id.desc())
+        )
+        with self._reading() as connection:
+            found = connection.execute(query).scalar()
+            return dict(found or {})
 
     def reporting_node(self, address: str, token: str) -> Node | None:
         """The node that may report with this token from this address: only for its newest deployment."""
         node = self.node_at(address)
         if node is None:
             return None
-        newest = select(func.max(deployments.c.id)).where(deployments.c.node_id == node.id).scalar_subquery()
         query = select(tokens.c.digest).where(
             tokens.c.digest == digest(token),
             tokens.c.purpose == "report",
             tokens.c.address == address,
             tokens.c.expires > datetime.now(UTC),
-            tokens.c.deployment_id == newest,
+            tokens.c.deployment_id == newest_deployment(node),
         )
         with self._reading() as connection:
             return node if connection.execute(query).first() else None
@@ -250,6 +301,11 @@ class Inventory:
         with self._reading() as connection:
             return {name.removeprefix(prefix): sealed for name, sealed in connection.execute(query)}
 
+    def numbers(self) -> list[Numbered]:
+        """Every UID and GID that was ever given, in order."""
+        with self._reading() as connection:
+            return ledger.load(connection)
+
     def seen(self) -> list[Sighting]:
         """Unknown hardware, the newest last."""
         with self._reading() as connection:
@@ -269,3 +325,7 @@ class Inventory:
         with self._reading() as connection:
             found = connection.execute(select(facts.c.value).where(facts.c.name == name)).scalar()
             return default if found is None else str(found)
+
+
+def newest_deployment(node: Node) -> "ScalarSelect[int]":
+    return select(func.max(deployments.c.id)).where(deployments.c.node_id == node.id).scalar_subquery()

@@ -115,6 +115,11 @@ deployments = Table(
     Column("session", String(64), unique=True),
     Column("step", String(200)),
     Column("percent", Integer),
+    # Bytes of the image that are on the node, and how many there are in all.
+    Column("received", BigInteger),
+    Column("total", BigInteger),
+    # The layout's names for disks → their serial numbers, as they were in the plan that was handed out.
+    Column("disks", JSON),
     Column("started", Moment, nullable=False),
     Column("deadline", Moment, nullable=False),
     Column("finished", Moment),
@@ -190,4 +195,16 @@ facts = Table(
     metadata,
     Column("name", String(64), primary_key=True),
     Column("value", Text, nullable=False),
+)
+
+# Every UID and GID that was ever given. A row is never deleted: a number that had an owner never gets another.
+numbers = Table(
+    "numbers",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    # user or group; a user's number is also that of their own group.
+    Column("kind", String(8), nullable=False),
+    Column("name", String(64), nullable=False, index=True),
+    Column("given", Moment, nullable=False),
+    Column("removed", Moment),
 )

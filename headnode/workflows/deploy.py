@@ -4,6 +4,7 @@ Every change here is a transaction of its own and can be repeated: an agent that
 that lost power starts again, and a head node that was restarted goes on from what the database says.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -128,7 +129,13 @@ def progress(
     last = happened[-1] if happened else {}
     cause = f"{deployment.intent} {deployment.id}"
     with context.inventory.change("agent", cause) as change:
-        change.progress(deployment.id, text_or_none(last.get("step")), number_or_none(last.get("percent")))
+        change.progress(
+            deployment.id,
+            text_or_none(last.get("step")),
+            percent_or_none(last.get("percent")),
+            bytes_or_none(last.get("bytes")),
+            bytes_or_none(last.get("total")),
+        )
         change.record_all(
             Event(
                 kind=f"agent.{said.get('kind') or 'step'}"[:64],
@@ -196,8 +203,7 @@ def fail(context: Context, node: Node, phase: str, reason: str, *, actor: str, u
 def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) -> State:
     """The installed system reports how it is; only a node that passes everything is up."""
     wrong = [f"{check.get('name')}: {check.get('message')}"[:200] for check in checks if check.get("ok") is not True]
-    if not checks:
-        wrong = ["the report holds no checks"]
+    wrong += clock_problems(checks, context.site.time.max_offset_ms) if checks else ["the report holds no checks"]
     with context.inventory.change(node.name, "first boot") as change:
         current = change.nodes([node.name])[0]
         late = current.state is State.FAILED and current.phase == State.VERIFYING.value
@@ -217,6 +223,19 @@ def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) 
     # It is not asked any more.
     publishing.publish_changes(context)
     return state
+
+
+def clock_problems(checks: Sequence[Mapping[str, Any]], bound: int) -> list[str]:
+    """The bound is the head node's to apply: a report that gives no number has not shown that its clock is right."""
+    clock = next((check for check in checks if check.get("name") == "clock"), None)
+    if clock is None:
+        return ["clock: the report says nothing of it"]
+    offset = clock.get("offset_ms")
+    if clock.get("ok") is not True:
+        return []  # named already, in the node's own words
+    if not isinstance(offset, int | float) or isinstance(offset, bool) or not math.isfinite(offset):
+        return ["clock: the report does not say how far it is off"]
+    return [f"clock: {offset:.3f} ms off; at most {bound} ms is allowed"] if abs(offset) > bound else []
 
 
 def abort(context: Context, names: Sequence[str]) -> list[str]:
@@ -244,5 +263,10 @@ def text_or_none(value: object) -> str | None:
     return str(value)[:200] if isinstance(value, str) and value else None
 
 
-def number_or_none(value: object) -> int | None:
-    return max(0, min(100, int(value))) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def percent_or_none(value: object) -> int | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return max(0, min(100, int(value))) if number else None  # type: ignore[call-overload]
+
+
+def bytes_or_none(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 62 else None

@@ -5,6 +5,7 @@ from typing import Any
 
 from headnode.effective import effective
 from headnode.model import Node, State
+from headnode.shares import shares
 from headnode.site import Site
 from headnode.workflows.context import Context
 from images.overlay import CACHE
@@ -22,23 +23,21 @@ def of(site: Site, node: Node, hardware: Mapping[str, Any]) -> dict[str, Any]:
     layout = site.layouts.get(str(settings["layout"]))
     volumes = layout.volumes if layout else ()
     ethernet = [nic for nic in node.nics if nic.network in site.networks and not infiniband(site, nic.network)]
-    storage = site.storage
     gpus = settings.get("gpus")
     wanted: dict[str, Any] = {
         "hostname": node.name,
         "fqdn": f"{node.name}.{site.domain}",
         "address": node.address,
-        "mounts": [v.mount for v in volumes if v.mount and v.type not in ("swap", "swapfile")],
         "memory_bytes": hardware.get("memory_bytes"),
         "cpus": hardware.get("cpus"),
         "disks": [disk.get("serial") for disk in listed(hardware, "disks") if not disk.get("removable")],
-        "nfs": [*(["/home"] if storage.home else []), *(mount.path for mount in storage.mounts)],
-        "cache": any(volume.mount == CACHE for volume in volumes) and bool(storage.home or storage.mounts),
+        "nfs": [share.path for share in shares(site)],
+        "cache": any(volume.mount == CACHE for volume in volumes) and bool(shares(site)),
         "macs": [nic.mac for nic in ethernet],
         "link_speed": settings.get("link_speed"),
         "infiniband_ports": settings.get("infiniband_ports"),
         "infiniband_rate": settings.get("infiniband_rate"),
-        "gpus": len(listed(hardware, "gpus")) if gpus is None and hardware else gpus,
+        "gpu_count": len(listed(hardware, "gpus")) if gpus is None and hardware else gpus,
         "driver": settings.get("nvidia_branch") not in (None, "none"),
         "burn_in": burn_in(node),
     }

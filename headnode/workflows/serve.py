@@ -4,21 +4,40 @@ import fcntl
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headnode import machine
+from headnode import authority, clock, exports, machine, packagecache
 from headnode.errors import HeadnodeError
+from headnode.log import logger
+from headnode.machine import answers
 from headnode.services import Service, command_of, pid_in, services
 from headnode.supervisor import Supervisor
-from headnode.workflows import publishing
+from headnode.workflows import doors, publishing
 from headnode.workflows.context import Context
 
 if TYPE_CHECKING:
     from pxe.probe import Offer
 
 PROBE_SECONDS = 3.0
-SOCKETS = {"node-api": "node.sock", "bmc": "bmc.sock", "reconcile": "control.sock"}
+
+
+def prepare_directory(context: Context) -> None:
+    from headnode.directory import server
+
+    server.prepare(context.site, context.paths)
+    context.paths.ldap_socket.unlink(missing_ok=True)
+
+
+# What these need beyond their published configuration, before every start.
+PREPARED: dict[str, Callable[[Context], None]] = {
+    "slapd": prepare_directory,
+    "chronyd": lambda context: clock.prepare(context.paths),
+    "nfs": lambda context: exports.prepare(context.paths, context.site),
+    "package-cache": lambda context: packagecache.prepare(context.paths),
+}
+SOCKETS = {"node-api": "node.sock", "bmc": "bmc.sock", "reconcile": "control.sock", "web": "web.sock"}
 
 
 def supervisor(context: Context, only: str | None = None) -> Supervisor:
@@ -89,9 +108,31 @@ def make_ready(context: Context, service: Service, first: bool) -> None:
                 refuse_foreign_dhcp(context, network)
         context.paths.logs.mkdir(parents=True, exist_ok=True)
         dnsmasq.assemble(context.paths)
+    elif service.name in PREPARED:
+        if first:
+            require_interface(context, "provision")
+            publishing.publish_changes(context)
+        PREPARED[service.name](context)
     elif service.name in SOCKETS:
         # A socket left by a killed process would look like readiness.
         (context.paths.runtime / SOCKETS[service.name]).unlink(missing_ok=True)
+        if service.name == "web":
+            prepare_people_door(context, first)
+
+
+def prepare_people_door(context: Context, first: bool) -> None:
+    """A port that somebody else has would look like readiness; while there is no admin, the way to become one."""
+    web = context.site.web
+    if first and answers(web.host, int(web.port)):
+        raise HeadnodeError(
+            f"another program has {web.listen} (web.listen in site.yaml), where the pages are to be",
+            hint=f"'ss -lntp sport = :{web.port}' names the program; stop it or choose another port",
+        )
+    if web.encrypted and web.certificate is None:
+        authority.sign_server(context.paths.ca, context.paths.state / "web", "web", [web.host], context.site.cluster)
+    if first and doors.first_link(context):
+        note = context.paths.runtime / "first-admin"
+        logger("headnode.up").info("nobody can log in yet; the link for the first admin is in a file", file=str(note))
 
 
 def require_interface(context: Context, name: str) -> machine.Interface:

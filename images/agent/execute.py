@@ -67,7 +67,7 @@ class Execution:
                 last = now
                 self._reporter.event(
                     "progress", "streaming the image", step=step.name,
-                    percent=round(100 * received / step.size, 1), size=received,
+                    percent=round(100 * received / step.size, 1), size=received, total=step.size,
                 )  # fmt: skip
 
         unpack(self._head, step, progress)
@@ -94,7 +94,7 @@ def system_mounts(target: str) -> Iterator[None]:
         for place in places:
             if Path(place).is_mount():
                 where = f"{target}{place}"
-                must(["mkdir", "-p", where])
+                Path(where).mkdir(parents=True, exist_ok=True)
                 must(["mount", "--bind", place, where])
                 mounted.append(where)
         yield

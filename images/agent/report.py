@@ -26,10 +26,11 @@ class Reporter:
         self._thread.start()
 
     def event(
-        self, kind: str, message: str, *, step: str = "", percent: float | None = None, size: int | None = None
-    ) -> None:
+        self, kind: str, message: str, *, step: str = "", percent: float | None = None, size: int | None = None,
+        total: int | None = None,
+    ) -> None:  # fmt: skip
         event = {
-            "kind": kind, "message": message, "step": step, "percent": percent, "bytes": size,
+            "kind": kind, "message": message, "step": step, "percent": percent, "bytes": size, "total": total,
             "at": round(time.time(), 3),
         }  # fmt: skip
         with self._lock:

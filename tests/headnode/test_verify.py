@@ -17,8 +17,9 @@ from tests.support import headnode, row_of
 
 HARDWARE = {"memory_bytes": 64 << 30, "cpus": 32, "disks": [{"serial": "A"}, {"serial": "U", "removable": True}],
             "gpus": [{}, {}]}  # fmt: skip
-GOOD = [{"name": "cpus", "ok": True, "message": "32", "data": {"count": 32}}]
-BAD = [{"name": "cpus", "ok": False, "message": "30, 32 inventoried"}]
+CLOCK = {"name": "clock", "ok": True, "message": "well", "offset_ms": 0.1}
+GOOD: list[dict[str, Any]] = [{"name": "cpus", "ok": True, "message": "32", "data": {"count": 32}}, CLOCK]
+BAD = [{"name": "cpus", "ok": False, "message": "30, 32 inventoried"}, CLOCK]
 
 
 @pytest.fixture
@@ -50,14 +51,14 @@ def test_expectations_come_from_settings_layout_and_inventory(up: Context, site:
     node = up.inventory.nodes(["gpu01"])[0]
     found = expectations.of(site, node, HARDWARE)
     assert found["memory_bytes"] == 64 << 30
-    assert (found["cpus"], found["gpus"], found["disks"]) == (32, 2, ["A"])
+    assert (found["cpus"], found["gpu_count"], found["disks"]) == (32, 2, ["A"])
     assert found["fqdn"] == "gpu01.demo.lan"
     assert found["macs"] == [node.mac]
     assert "burn_in" not in found
     nodes.set_fields(up, ["gpu01"], {"gpus": "8", "link_speed": "25000"})
     node = up.inventory.nodes(["gpu01"])[0]
     found = expectations.of(site, node, HARDWARE)
-    assert (found["gpus"], found["link_speed"]) == (8, 25000)
+    assert (found["gpu_count"], found["link_speed"]) == (8, 25000)
     assert "memory_bytes" not in expectations.of(site, node, {})
 
 
@@ -137,11 +138,11 @@ def test_the_odd_one_is_named(up: Context) -> None:
     for number, count in enumerate((32, 32, 32, 16), 1):
         node = up.inventory.nodes([f"gpu{number:02}"])
         verify.ask(up, node)
-        checks = [{**GOOD[0], "data": {"count": count, "driver": "550" if number > 1 else "535"}}]
+        checks = [{**GOOD[0], "data": {"count": count, "driver": "550" if number > 1 else "535"}}, CLOCK]
         deploy.verified(up, node[0], checks)
     found = headnode(up.paths.root, "verify", "gpu[01-04]", "--last")
     assert found.out == (
-        "gpu[01-04]: 1 checks passed\n"
+        "gpu[01-04]: 2 checks passed\n"
         "outlier: gpu04: cpus count is 16, the others have 32\n"
         "outlier: gpu01: cpus driver is 535, the others have 550\n"
     )

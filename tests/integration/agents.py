@@ -97,6 +97,7 @@ class Agent:
     def report(self, ok: bool = True) -> None:
         """Its token was in the overlay."""
         checks = [{"name": "hostname", "ok": ok, "message": f"it is {self.name if ok else 'localhost'}"}]
+        checks.append({"name": "clock", "ok": True, "message": "well", "offset_ms": 0.1})
         assert self.say("POST", "/node/v1/verify", {"checks": checks}, self.reporting)[0] == 200
 
     def overlay(self) -> None:

@@ -29,7 +29,8 @@ from tests.integration.boot import HEAD, Head, eventually, mac
 from tests.integration.firmware import GIB, Machine, disk
 
 RECORDED = Path(__file__).parents[1] / "images/nodecheck/recorded"
-GOOD = [{"name": "hostname", "ok": True, "message": "it is as it should be"}]
+CLOCK = {"name": "clock", "ok": True, "message": "0.010 ms off, stratum 3, from 10.20.0.1", "offset_ms": 0.01}
+GOOD = [{"name": "hostname", "ok": True, "message": "it is as it should be"}, CLOCK]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,7 +248,7 @@ def node_says(expected: dict[str, Any], programs: dict[str, str]) -> Callable[[M
 
 def wrong_name(machine: Machine, place: Path) -> None:
     token = machine.installed()
-    checks = [{"name": "hostname", "ok": False, "message": "it is localhost"}]
+    checks = [{"name": "hostname", "ok": False, "message": "it is localhost"}, CLOCK]
     assert machine.report(token, checks) == "failed"
 
 
@@ -265,7 +266,7 @@ def aborted(machine: Machine, place: Path) -> None:
     machine.head.headnode("abort", machine.name, "--yes")
 
 
-GPUS = {"gpus": 8, "driver": True}
+GPUS = {"gpu_count": 8, "driver": True}
 BUS = {"lspci": "lspci-8.txt"}
 FAULTS = (
     Fault("not-enrolled", "nobody enrolled it; its machine asks for an address", "not-enrolled", unknown,

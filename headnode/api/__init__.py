@@ -1,0 +1,1 @@
+"""/api/v1: everything the command line can do, over HTTP."""

@@ -1,0 +1,238 @@
+"""The people's door: who comes in and with what. Handlers of the API and the pages only call these."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING
+
+from headnode import fields, vault
+from headnode.accounts import Account, Invitation, Role
+from headnode.errors import HeadnodeError, InvalidField, InvalidInput, NotFound
+from headnode.workflows.context import Context
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 200
+INVITED_FOR = timedelta(days=2)
+TOKENS_LAST = timedelta(days=366)
+TOTP_SECONDS = 30
+
+
+class Refused(HeadnodeError):
+    """The same sentence whatever was wrong: it tells a guesser nothing."""
+
+
+class TooMany(HeadnodeError):
+    """Somebody guesses; `wait` says for how many seconds nothing is tried."""
+
+    def __init__(self, wait: float) -> None:
+        super().__init__(f"too many failed logins; try again in {max(1, round(wait))} seconds")
+        self.wait = wait
+
+
+@dataclass
+class Brake:
+    """After a few failures each further one doubles the pause, for a name and for an address. In memory only."""
+
+    free: int = 5
+    longest: float = 900.0
+    most: int = 10_000
+    # Key → failures, and the moment from which the next try is heard.
+    failures: dict[str, tuple[int, float]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def check(self, keys: tuple[str, ...], now: float) -> None:
+        with self.lock:
+            wait = max((self.failures.get(key, (0, 0.0))[1] - now for key in keys), default=0.0)
+        if wait > 0:
+            raise TooMany(wait)
+
+    def failed(self, keys: tuple[str, ...], now: float) -> None:
+        with self.lock:
+            for key in keys:
+                count = self.failures.pop(key, (0, 0.0))[0] + 1
+                pause = min(self.longest, 2.0 ** (count - self.free)) if count >= self.free else 0.0
+                self.failures[key] = (count, now + pause)
+            while len(self.failures) > self.most:
+                self.failures.pop(next(iter(self.failures)))
+
+    def succeeded(self, keys: tuple[str, ...]) -> None:
+        with self.lock:
+            for key in keys:
+                self.failures.pop(key, None)
+
+
+@cache
+def hasher() -> "PasswordHasher":
+    from argon2 import PasswordHasher
+
+    return PasswordHasher()
+
+
+@cache
+def nobody() -> str:
+    """What is compared for a name that is not there, so that both answers take as long."""
+    return hasher().hash("nobody has this password")
+
+
+def account_name(text: str) -> str:
+    name = fields.plain_text(text.strip(), field="name", limit=32)
+    allowed = set("abcdefghijklmnopqrstuvwxyz0123456789._-")
+    if not name or not set(name) <= allowed or name[0] in ".-":
+        raise InvalidField("name", text, "use small letters, digits, dots, hyphens and underscores, such as ada")
+    return name
+
+
+def password_hash(text: str) -> str:
+    if not SHORTEST_PASSWORD <= len(text) <= LONGEST_PASSWORD:
+        # The password itself is not repeated.
+        raise InvalidInput(f"the password has {len(text)} characters; use {SHORTEST_PASSWORD} to {LONGEST_PASSWORD}")
+    return hasher().hash(text)
+
+
+def matches(stored: str | None, password: str) -> bool:
+    from argon2.exceptions import VerificationError
+
+    if not 0 < len(password) <= LONGEST_PASSWORD:
+        return False
+    try:
+        return hasher().verify(stored or nobody(), password) and stored is not None
+    except VerificationError:
+        return False
+
+
+def log_in(context: Context, brake: Brake, name: str, password: str, code: str, address: str) -> Account:
+    keys = (f"name {name[:64]}", f"address {address}")
+    brake.check(keys, time.monotonic())
+    account = context.inventory.accounts.find(name) if 0 < len(name) <= 64 else None
+    good = matches(account.password if account else None, password)
+    if account is None or not good or account.disabled is not None or not code_fits(context, account, code):
+        brake.failed(keys, time.monotonic())
+        raise Refused("that name, password and code do not fit together")
+    brake.succeeded(keys)
+    return account
+
+
+# Second factor
+
+
+def code_fits(context: Context, account: Account, code: str) -> bool:
+    if account.sealed_totp is None:
+        return True
+    step = totp_step(vault.unseal(account.sealed_totp, context.paths.secret_key), code.strip().replace(" ", ""))
+    return step is not None and context.inventory.accounts.use_totp_step(account, step)
+
+
+def totp_step(secret: str, code: str) -> int | None:
+    """The time step a code belongs to: now, or one to either side for clocks that are a little off."""
+    import pyotp
+
+    if not (len(code) == 6 and code.isascii() and code.isdecimal()):
+        return None
+    now = int(time.time()) // TOTP_SECONDS
+    generator = pyotp.TOTP(secret, interval=TOTP_SECONDS)
+    return next((step for step in (now, now - 1, now + 1) if generator.at(step * TOTP_SECONDS) == code), None)
+
+
+def new_totp_secret() -> str:
+    import pyotp
+
+    return pyotp.random_base32()
+
+
+def totp_address(context: Context, account: Account, secret: str) -> str:
+    """What an authenticator app is given."""
+    import pyotp
+
+    issuer = f"Headnode {context.site.cluster}"
+    return pyotp.TOTP(secret, interval=TOTP_SECONDS).provisioning_uri(account.name, issuer_name=issuer)
+
+
+def set_totp(context: Context, account: Account, secret: str, code: str) -> None:
+    step = totp_step(secret, code)
+    if step is None:
+        raise InvalidInput("that code does not belong to this secret; look at the app and at its clock")
+    sealed = vault.seal(secret, context.paths.secret_key)
+    context.inventory.accounts.change(account, sealed_totp=sealed, totp_step=step)
+
+
+def remove_totp(context: Context, account: Account) -> None:
+    context.inventory.accounts.change(account, sealed_totp=None, totp_step=None)
+
+
+# Accounts
+
+
+def invite(context: Context, name: str | None, role: Role, lasting: timedelta = INVITED_FOR) -> str:
+    """The secret part of a link with which somebody chooses a password."""
+    chosen = account_name(name) if name is not None else None
+    return context.inventory.accounts.invite(Invitation(role, datetime.now(UTC) + lasting, chosen))
+
+
+def accept(context: Context, token: str, name: str, password: str) -> str:
+    """Take up an invitation; returns the account's name."""
+    found = context.inventory.accounts.invitation(token)
+    if found is None:
+        raise NotFound("this link was used already, or is too old", hint="'headnode account invite' makes a new one")
+    chosen = found.name or account_name(name)
+    if found.name is None and context.inventory.accounts.find(chosen) is not None:
+        raise InvalidField("name", chosen, "there is such an account already; choose another name")
+    if not context.inventory.accounts.accept(token, chosen, password_hash(password)):
+        raise NotFound("this link was used already, or is too old")
+    return chosen
+
+
+def first_link(context: Context) -> str | None:
+    """While nobody can come in: the path of a link to create the first admin, also written to a file for root."""
+    from headnode.files import write_whole
+
+    note = context.paths.runtime / "first-admin"
+    if context.inventory.accounts.admins():
+        note.unlink(missing_ok=True)
+        return None
+    path = f"/join/{invite(context, None, Role.ADMIN)}"
+    context.paths.runtime.mkdir(parents=True, exist_ok=True)
+    write_whole(note, f"{address(context)}{path}\n".encode(), 0o600)
+    return path
+
+
+def address(context: Context) -> str:
+    """Where the pages are, as a browser is told."""
+    web = context.site.web
+    return f"{'https' if web.encrypted else 'http'}://{web.listen}"
+
+
+def change_account(context: Context, name: str, *, role: Role | None = None, enabled: bool | None = None) -> Account:
+    accounts = context.inventory.accounts
+    found = accounts.find(name)
+    if found is None:
+        raise NotFound(f"there is no account '{name}'")
+    loses = found.role is Role.ADMIN and found.disabled is None and (role not in (None, Role.ADMIN) or enabled is False)
+    if loses and accounts.admins() == 1:
+        raise InvalidInput(f"{name} is the only admin; nothing was changed", hint="make somebody else an admin first")
+    if role is not None and role is not found.role:
+        accounts.change(found, role=role.value)
+    if enabled is not None and enabled is (found.disabled is not None):
+        accounts.change(found, disabled=None if enabled else datetime.now(UTC))
+    return accounts.find(name) or found
+
+
+def change_password(context: Context, account: Account, old: str, new: str) -> None:
+    if not matches(account.password, old):
+        raise InvalidInput("the old password is not right; nothing was changed")
+    context.inventory.accounts.change(account, password=password_hash(new))
+
+
+def issue_token(context: Context, account: Account, label: str, scope: Role, days: int) -> str:
+    """A token for programs; it never may more than its owner, whatever its scope says."""
+    named = fields.plain_text(label.strip(), field="label", limit=64)
+    if not named:
+        raise InvalidField("label", label, "say what it is for, such as backup-script")
+    if not 1 <= days <= TOKENS_LAST.days:
+        raise InvalidField("days", days, f"use 1 to {TOKENS_LAST.days}")
+    if not account.role.may(scope):
+        raise InvalidField("scope", scope.value, f"you are {account.role}; use that or less")
+    return context.inventory.accounts.issue_token(account, named, scope, datetime.now(UTC) + timedelta(days=days))
