@@ -7,16 +7,15 @@ The peer is the same site with few nodes: an answer about one node must not depe
 """
 
 import argparse
-import json
 import sqlite3
 import statistics
 import tempfile
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
-from headnode.model import Intent, State
+from headnode.model import Intent, Severity, State
 from headnode.paths import Paths
 from headnode.workflows import deploy, enroll, init, publishing, why
 from headnode.workflows.context import Context
@@ -25,15 +24,20 @@ from tests.support import row_of
 
 FEW = 10
 SAMPLES = 40
-NOISE = (
-    (
-        "http",
-        "GET /packages/{n}: 200",
-        {"method": "GET", "path": "/packages/{n}", "status": 200, "bytes": 9, "agent": ""},
-    ),
-    ("dhcp.ack", "got 10.20.1.1", {"verb": "DHCPACK", "interface": "eth0", "address": "10.20.1.1", "mac": ""}),
-    ("sensor", "CPU1 Temp is well again at 60 C", {"sensor": "CPU1 Temp", "value": 60.0, "health": "ok"}),
-)
+BATCH = 1000
+# One event of every node, then the next of every node; three kinds by turns.
+ROWS = """
+WITH RECURSIVE number(i) AS (SELECT :first UNION ALL SELECT i + 1 FROM number WHERE i < :last)
+INSERT INTO events (at, node, kind, severity, actor, cause, message, data)
+SELECT strftime('%Y-%m-%d %H:%M:%S', :begin, '+' || (i / 10) || ' seconds') || printf('.%06d', (i % 10) * 100000), name,
+    CASE i % 3 WHEN 0 THEN 'http' WHEN 1 THEN 'dhcp.ack' ELSE 'sensor' END, 'info', 'boot plane', '',
+    CASE i % 3 WHEN 0 THEN 'GET /packages/' || i || ': 200' WHEN 1 THEN 'got 10.20.1.1'
+        ELSE 'CPU1 Temp is well again at 60 C' END,
+    CASE i % 3 WHEN 0 THEN '{"method":"GET","path":"/packages/' || i || '","status":200,"bytes":9}'
+        WHEN 1 THEN '{"verb":"DHCPACK","interface":"eth0","address":"10.20.1.1"}'
+        ELSE '{"sensor":"CPU1 Temp","value":60.0,"health":"ok"}' END
+FROM number CROSS JOIN nodes
+"""
 
 
 def main() -> None:
@@ -76,22 +80,21 @@ def site(root: Path, nodes: int) -> Context:
 
 
 def fill(context: Context, nodes: int, events: int) -> None:
-    """Written past the product, in the order things happen: all nodes side by side."""
-    now = datetime.now(UTC)
-    insert = "INSERT INTO events (at, node, kind, severity, actor, cause, message, data) VALUES (?,?,?,?,?,?,?,?)"
-    with sqlite3.connect(context.paths.database) as database:
-        database.execute("PRAGMA synchronous = OFF")
-        for number in range(events):
-            at = (now + timedelta(seconds=number / 10)).strftime("%Y-%m-%d %H:%M:%S.%f")
-            kind, message, data = NOISE[number % len(NOISE)]
-            text, said = message.format(n=number), json.dumps(data).replace("{n}", str(number))
-            database.executemany(
-                insert, ((at, f"gpu{n:02}", kind, "info", "boot plane", "", text, said) for n in range(1, nodes + 1))
-            )
-        database.execute(insert, (at, "gpu01", "failed", "error", "reconcile", "", "deploying: no end", "{}"))
+    """Written past the product, by SQLite alone, in the order things happen: all nodes side by side."""
+    context.inventory.close()  # a connection that is opened anew finds the database as it was configured
+    begin = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+    database = sqlite3.connect(context.paths.database, isolation_level=None)
+    for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -200000"):
+        database.execute(f"PRAGMA {pragma}")
+    (index,) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'ix_events_node_id'").fetchone()
+    database.execute("DROP INDEX ix_events_node_id")
+    for first in range(0, events, BATCH):
+        database.execute(ROWS, {"first": first, "last": min(first + BATCH, events) - 1, "begin": begin})
+    database.execute(index)
     database.close()
     with context.inventory.change("bench", "bench") as change:
         node = change.nodes(["gpu01"])[0]
+        change.record("failed", "deploying: no end of deploying", node=node.name, severity=Severity.ERROR)
         change.replace([replace(node, state=State.FAILED, reason="no end of deploying", deadline=None)])
     publishing.publish_changes(context)
 
