@@ -1,15 +1,20 @@
 """Who did what to which nodes, from where, and how it ended: every write leaves a line."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar, cast
 
-from flask import request
+from flask import g, request
+from flask.typing import ResponseReturnValue
 
 from headnode.accounts import Entry
 from headnode.door import state
 from headnode.errors import HeadnodeError
 from headnode.nodeset import fold
+
+View = TypeVar("View", bound=Callable[..., ResponseReturnValue])
 
 
 @dataclass
@@ -34,6 +39,28 @@ def noted(action: str, nodes: Iterable[str] = (), detail: str = "") -> Iterator[
         write(action, Note(note.nodes, type(error).__name__, "failed"))
         raise
     write(action, note)
+
+
+def audited(action: str) -> Callable[[View], View]:
+    """For a handler that changes something; it says with `about` which nodes."""
+
+    def wrap(view: View) -> View:
+        @wraps(view)
+        def noting(*args: Any, **kwargs: Any) -> ResponseReturnValue:
+            with noted(action) as g.note:
+                return view(*args, **kwargs)
+
+        return cast(View, noting)
+
+    return wrap
+
+
+def about(nodes: Iterable[str] = (), detail: str = "") -> None:
+    g.note.nodes, g.note.detail = list(nodes), detail
+
+
+def result(word: str) -> None:
+    g.note.result = word
 
 
 def write(action: str, note: Note) -> None:

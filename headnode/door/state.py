@@ -6,6 +6,7 @@ from typing import cast
 from flask import Flask, current_app, g
 
 from headnode.accounts import Account, Role
+from headnode.door.jobs import Jobs
 from headnode.door.live import Pulse
 from headnode.workflows.context import Context
 from headnode.workflows.doors import Brake
@@ -20,6 +21,7 @@ class Door:
     roster: Roster
     pulse: Pulse
     brake: Brake
+    jobs: Jobs
 
 
 @dataclass(frozen=True)
