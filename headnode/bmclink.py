@@ -4,14 +4,31 @@ import json
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from headnode.errors import HeadnodeError
+from headnode.errors import HeadnodeError, InvalidInput
 from headnode.paths import Paths
 
 # Nothing else is said while a rack is switched on in waves, so only silence of the process itself counts.
 PATIENCE = 3600.0
 LONGEST_LINE = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one node's BMC said, or what is wrong with it; `status` is the word that output is folded by."""
+
+    name: str
+    status: str
+    value: Any = None
+    error: str = ""
+    hint: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
 
 
 @contextmanager
@@ -45,8 +62,14 @@ def ask(connection: socket.socket, question: Mapping[str, Any]) -> Iterator[dict
                 if answer.get("done"):
                     return
                 if "refused" in answer:
-                    raise HeadnodeError(str(answer["refused"]), hint=str(answer.get("hint", "")))
+                    raise refusal(answer)
                 yield answer
     except (OSError, ValueError) as error:
         raise HeadnodeError(f"headnode-bmc did not answer: {error}") from error
     raise HeadnodeError("headnode-bmc ended before it had answered", hint="try again; it is started anew by itself")
+
+
+def refusal(answer: Mapping[str, Any]) -> HeadnodeError:
+    """As if it had been raised here: the same words and the same exit code."""
+    kind = InvalidInput if answer.get("code") == InvalidInput.exit_code else HeadnodeError
+    return kind(str(answer["refused"]), hint=str(answer.get("hint", "")))

@@ -4,7 +4,7 @@ The nearest voice wins: the node itself, its groups (in the order they stand in 
 profile's parents, the site's defaults, and last what Headnode ships.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,12 @@ def effective(site: Site, node: Node) -> dict[str, Value]:
 
 
 def value(site: Site, node: Node, key: str) -> Any:
-    return nearest(key, list(sources(site, node))).value
+    return values(site, node, (key,))[0]
+
+
+def values(site: Site, node: Node, keys: Sequence[str]) -> list[Any]:
+    voices = list(sources(site, node))
+    return [nearest(key, voices).value for key in keys]
 
 
 def nearest(key: str, voices: list[tuple[str, dict[str, Any]]]) -> Value:
@@ -71,7 +76,7 @@ def parse_setting(key: str, text: str) -> Any:
     """A value given as text on the command line; lists are separated by blanks."""
     if key not in SETTINGS:
         raise NotFound(f"there is no setting {shown(key)}; known are {', '.join(SETTINGS)}")
-    raw: Any = text.split() if key in ("kernel_args", "packages") else text
+    raw: Any = text.split() if key in ("kernel_args", "packages", "nvidia_mig") else text
     try:
         return dict(Settings.model_validate({key: raw}))[key]
     except ValidationError as error:

@@ -17,6 +17,11 @@ MAC_SHAPES = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 FORBIDDEN = re.compile(r"""["'`\\]|\$\{|\$\(|\{\{|\{%|\{#""")
+# A driver's branch, and its release and kind of modules where they are said too.
+DRIVER_BRANCH = re.compile(
+    r"(?P<number>[1-9][0-9]{2})(?P<rest>(\.[0-9]+)+)?(-(?P<flavour>open|proprietary))?", re.ASCII
+)
+DRIVER_BRANCHES = "none, auto, a branch such as 580 or 580-open, or a release such as 580.95.05"
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 RESERVED_NAMES = frozenset({"head", "localhost", "bmc"})
 

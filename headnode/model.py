@@ -148,6 +148,9 @@ class Deployment:
     consent: tuple[str, ...] = ()
     step: str | None = None
     percent: int | None = None
+    # Bytes of the image that are on the node, and how many there are in all.
+    received: int | None = None
+    total: int | None = None
     finished: datetime | None = None
     result: str | None = None
     reason: str | None = None

@@ -87,13 +87,13 @@ def add_open_routes(app: Flask, context: Context) -> None:
         return jsonify(state=state.value)
 
 
-def session_guard(context: Context) -> Callable[[Work], Callable[[], "ResponseReturnValue"]]:
-    """Only the agent of a running deployment gets past it."""
+def session_guard(context: Context, *, or_done: bool = False) -> Callable[[Work], Callable[[], "ResponseReturnValue"]]:
+    """Only the agent of a node's newest deployment gets past it, while that runs or just after it was done."""
 
     def with_session(work: Work) -> Callable[[], "ResponseReturnValue"]:
         @wraps(work)
         def guarded() -> "ResponseReturnValue":
-            found = context.inventory.running_deployment(asker(), bearer())
+            found = context.inventory.running_deployment(asker(), bearer(), or_done=or_done)
             if found is None:
                 raise NotFound
             return work(*found)
@@ -119,8 +119,9 @@ def add_planning_routes(app: Flask, context: Context) -> None:
         try:
             return jsonify(planning.plan_for(context, node, deployment))
         except HeadnodeError as error:
-            deploy.fail(context, node, "planning", error.message, actor="head node")
-            return jsonify(reason=error.message), 409
+            reason = f"{error.message} ({error.hint})" if error.hint else error.message
+            deploy.fail(context, node, "planning", reason, actor="head node")
+            return jsonify(reason=reason), 409
 
     @app.get("/node/v1/overlay")
     @with_session
@@ -131,17 +132,19 @@ def add_planning_routes(app: Flask, context: Context) -> None:
 def add_progress_routes(app: Flask, context: Context) -> None:
     """What the agent says while it works, and how it ended."""
     with_session = session_guard(context)
+    # An agent whose 'done' was heard but not answered says it again, and has last words.
+    until_gone = session_guard(context, or_done=True)
 
     @app.post("/node/v1/events")
-    @with_session
+    @until_gone
     def events(deployment: Deployment, node: Node) -> "ResponseReturnValue":
         said = body()
         planning.keep_log(context, deployment, str(said.get("log", "")))
-        deploy.progress(context, deployment, listed(said.get("events")))
+        deploy.progress(context, deployment, listed(said.get("events")), said.get("now"))
         return jsonify({})
 
     @app.post("/node/v1/done")
-    @with_session
+    @until_gone
     def done(deployment: Deployment, node: Node) -> "ResponseReturnValue":
         deploy.done(context, deployment, node)
         return jsonify({})

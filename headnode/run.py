@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from headnode.errors import ProgramFailed, ProgramMissing
 
@@ -130,6 +130,16 @@ def contained(
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
+
+
+def become(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> NoReturn:
+    """Go on as another program, with this terminal; does not return."""
+    command = words(argv)
+    log_command(command, None)
+    try:
+        os.execve(command[0], command, environment(env))  # noqa: S606 - a list of words, no shell
+    except OSError as error:
+        raise ProgramMissing(command[0]) from error
 
 
 def have(program: str) -> bool:

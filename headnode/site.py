@@ -232,11 +232,20 @@ class Settings(Strict):
     packages: tuple[Label, ...] | None = None
     """Packages beyond the base system."""
     nvidia_branch: Release | None = None
-    """NVIDIA driver branch: none, auto (chosen for the GPUs found) or a number such as 580."""
+    """NVIDIA driver branch: none, auto (chosen for the GPUs found), a number such as 580 or 580-open, or an exact
+    release such as 580.95.05."""
     nvidia_source: Literal["distro", "nvidia"] | None = None
     """Archive the NVIDIA stack comes from; the two are never mixed."""
     nvidia_modules: Literal["auto", "open", "proprietary"] | None = None
     """Kernel modules of the NVIDIA driver."""
+    nvidia_mig: tuple[Text, ...] | None = None
+    """Instances that every GPU is cut into (MIG), such as 3g.40gb 3g.40gb; none when empty."""
+    rdma: Literal["none", "inbox", "doca"] | None = None
+    """How network cards reach GPU memory: the kernel's own RDMA, or DOCA-OFED."""
+    docker: Literal["none", "distro", "ce"] | None = None
+    """Docker on the node: none, the distribution's, or Docker's own packages (the archive `docker`)."""
+    enroot: bool | None = None
+    """enroot and pyxis on the node, from the archive `enroot`."""
     start_watts: int | None = Field(default=None, ge=1, le=100_000)
     """Power drawn while starting, counted against the rack's budget."""
     bmc_user: Text | None = None
@@ -317,7 +326,7 @@ class Layout(Strict):
 
 class Rack(Strict):
     budget_watts: int | None = Field(default=None, ge=1)
-    """Power the rack may draw; nodes are switched on in waves that stay below it."""
+    """Power the rack may draw: nodes are switched on in waves that stay below it, with what runs there already."""
     units: int = Field(default=42, ge=1, le=100)
     """Height in rack units."""
     location: Text = ""
@@ -373,6 +382,19 @@ class Boot(Strict):
     """How often to look for a foreign DHCP server while serving."""
 
 
+class Archive(Strict):
+    """A package archive beyond the distribution's own, or your mirror of it."""
+
+    uri: Text
+    """Its address."""
+    suite: Text = "./"
+    """Its suite; ./ for an archive without suites."""
+    components: tuple[Label, ...] = ()
+    """Its components, for an archive with suites."""
+    key: Text
+    """File on the head node with the public key that signs it, as text (.asc) or binary (.gpg)."""
+
+
 class Packages(Strict):
     proxy: Text | None = None
     """Package cache that nodes and image builds go through, such as http://10.20.0.1:3142."""
@@ -382,6 +404,8 @@ class Packages(Strict):
     """Index that pip uses on nodes."""
     docker_mirror: Text | None = None
     """Registry mirror that Docker asks first, such as https://registry.example.org:5000."""
+    archives: dict[Label, Archive] = {}
+    """More archives. `nvidia` (drivers), `nvidia-toolkit`, `docker`, `doca` and `enroot` are used where needed."""
     http_proxy: Text | None = None
     """Proxy through which nodes reach the world outside; the cluster's own networks never go through it."""
 
@@ -437,6 +461,21 @@ class Web(Strict):
         return not IPv4Address(self.host).is_loopback or self.certificate is not None
 
 
+class Notify(Strict):
+    """Who is told when something happens."""
+
+    severity: Literal["info", "warning", "error"] = "error"
+    """The least severe events that are told."""
+    webhook_file: Text | None = None
+    """File with a web address on its first line, to which events are posted as JSON; such addresses are secrets."""
+    mail_to: tuple[Text, ...] = ()
+    """Who gets a mail."""
+    mail_from: Text | None = None
+    """The sender; headnode@DOMAIN when not given."""
+    smtp: Text = "localhost:25"
+    """Mail server that takes mail without a password, as HOST:PORT."""
+
+
 class Database(Strict):
     url: Text | None = None
     """PostgreSQL URL for sites with more than one head node; an SQLite file when not given."""
@@ -467,6 +506,8 @@ class Site(Strict):
     """Who gets into nodes, and how."""
     web: Web = Web()
     """The pages and the API for people."""
+    notify: Notify = Notify()
+    """Who is told of what happens, by webhook or mail."""
     database: Database = Database()
     """Where the inventory is kept."""
     defaults: Settings = Settings()
@@ -503,6 +544,10 @@ BUILT_IN = Settings(
     nvidia_branch="none",
     nvidia_source="distro",
     nvidia_modules="auto",
+    nvidia_mig=(),
+    rdma="none",
+    docker="none",
+    enroot=False,
     start_watts=500,
     bmc_driver=BmcDriver.AUTO,
 )

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from itertools import combinations
 
-from headnode import layoutchecks
+from headnode import fields, layoutchecks
 from headnode.site import Layout, Network, Settings, Site
 
 Path = tuple[str | int, ...]
-
-BRANCH = re.compile(r"[1-9][0-9]{2}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,8 @@ def settings_problems(at: Path, settings: Settings, site: Site) -> Iterator[Prob
         known = ", ".join(site.layouts) or "none yet"
         yield Problem((*at, "layout"), settings.layout, f"there is no such layout; defined are: {known}")
     branch = settings.nvidia_branch
-    if branch is not None and branch not in ("none", "auto") and not BRANCH.fullmatch(branch):
-        yield Problem((*at, "nvidia_branch"), branch, "use none, auto or a branch number such as 580")
+    if branch is not None and branch not in ("none", "auto") and not fields.DRIVER_BRANCH.fullmatch(branch):
+        yield Problem((*at, "nvidia_branch"), branch, f"use {fields.DRIVER_BRANCHES}")
 
 
 def parent_cycle(site: Site, start: str) -> list[str]:

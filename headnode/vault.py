@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import resource
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NewType
@@ -45,15 +46,25 @@ def seal(secret: str, key_file: Path) -> Sealed:
 
 
 def unseal(sealed: str, key_file: Path) -> str:
+    return unsealer(key_file)(sealed)
+
+
+def unsealer(key_file: Path) -> Callable[[str], str]:
+    """For many secrets: the key is read once."""
     from cryptography.fernet import Fernet, InvalidToken
 
     leave_no_core()
-    try:
-        return Fernet(load(key_file)).decrypt(sealed.encode("ascii")).decode()
-    except (InvalidToken, ValueError) as error:
-        raise HeadnodeError(
-            f"a stored secret cannot be opened with {key_file}", hint="restore the key it was sealed with"
-        ) from error
+    key = Fernet(load(key_file))
+
+    def unseal(sealed: str) -> str:
+        try:
+            return key.decrypt(sealed.encode("ascii")).decode()
+        except (InvalidToken, ValueError) as error:
+            raise HeadnodeError(
+                f"a stored secret cannot be opened with {key_file}", hint="restore the key it was sealed with"
+            ) from error
+
+    return unseal
 
 
 @functools.cache

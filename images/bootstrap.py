@@ -36,7 +36,7 @@ def host_sources(apt: Path = APT) -> list[Source]:
 
 def sources_for(recipe: Recipe, apt: Path = APT) -> list[Source]:
     found = for_suite(host_sources(apt), recipe.suite) or list(public_sources(recipe.os, recipe.suite))
-    return with_components(found, recipe.components)
+    return [*with_components(found, recipe.components), *recipe.archives]
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from images import tarball
 from images.bootstrap import Progress, root_file_system
 from images.recipes import Recipe, public_sources
 from images.signing import Signer
-from images.sources import to_text
+from images.sources import to_text, with_components
 from images.store import IMAGE, PACKAGES, Image, Store, check_name, scratch
 from images.tarball import Replacement, Seen
 
@@ -73,9 +73,17 @@ def fill(
     for path, content in seen.kept.items():
         (filled / ("vmlinuz" if "vmlinuz" in path else "initrd")).write_bytes(content)
     missing = [file for file in ("vmlinuz", "initrd") if not (filled / file).exists()]
+    refuse_without_modules(recipe, seen, log)
     if missing:
         raise HeadnodeError(f"the new root file system has no {' and no '.join(missing)}", hint=f"see {log}")
     return seen
+
+
+def refuse_without_modules(recipe: Recipe, seen: Seen, log: Path) -> None:
+    """DKMS packages install well also where they could not compile; a node would find out at its first start."""
+    wanted = [name for name in recipe.packages if name.endswith("-dkms") and "nvidia" in name]
+    if wanted and not any(path.startswith(f"lib/modules/{seen.kernel}/") for path in seen.modules):
+        raise HeadnodeError(f"{wanted[0]} has built no module for kernel {seen.kernel}", hint=f"see {log}")
 
 
 def pack(source: IO[bytes], target: Path, recipe: Recipe, epoch: int, log: Path) -> Seen:
@@ -97,7 +105,7 @@ def pack(source: IO[bytes], target: Path, recipe: Recipe, epoch: int, log: Path)
 
 def replacements(recipe: Recipe) -> dict[str, Replacement]:
     """What a generic image says of itself, instead of what the machine that built it said."""
-    sources = to_text(public_sources(recipe.os, recipe.suite))
+    sources = to_text(with_components(public_sources(recipe.os, recipe.suite), recipe.components))
     return {
         "etc/machine-id": Replacement(b"", 0o444),
         "etc/hostname": Replacement(b"localhost\n"),
@@ -112,6 +120,7 @@ def manifest(recipe: Recipe, epoch: int, seen: Seen) -> dict[str, Any]:
         "recipe": {key: value for key, value in asdict(recipe).items() if key not in ("drop", "without")},
         "recipe_digest": recipe.digest,
         "kernel": seen.kernel,
+        "modules": seen.modules,
         "unpacked_size": seen.unpacked,
         "entries": seen.entries,
     }

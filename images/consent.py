@@ -54,7 +54,7 @@ def refuse_without_consent(
 
 def refuse(disk: Disk, sentence: str) -> None:
     if disk.serial:
-        hint = f"if it may be overwritten, consent to the disk with serial {disk.serial}"
+        hint = f"if it may be overwritten, deploy with --erase {disk.serial}"
     else:
         hint = f"consent names a serial number and this disk has none; empty it by hand: wipefs --all {disk.device}"
     raise LayoutRefused(sentence, hint=hint)

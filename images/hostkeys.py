@@ -1,9 +1,14 @@
-"""A node's SSH host keys: made once, kept by the caller, and given back to the node at every reinstall."""
+"""A node's SSH host keys: made once, kept by the caller, and given back to the node at every reinstall.
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+They are certified by a key of the site, so that one line of known_hosts vouches for every node there will ever be.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 KINDS = ("ed25519", "ecdsa")
+# OpenSSH's own word for a certificate that does not run out.
+FOREVER = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -11,10 +16,32 @@ class HostKey:
     kind: str
     public: str
     private: str = field(repr=False)
+    certificate: str = ""
 
     @property
     def path(self) -> str:
         return f"/etc/ssh/ssh_host_{self.kind}_key"
+
+
+def certified(key: HostKey, authority: HostKey, name: str, names: Sequence[str]) -> HostKey:
+    """The key with a certificate: whoever trusts the authority believes that it is the key of a host of these names."""
+    from cryptography.hazmat.primitives import serialization
+
+    signer, public = (
+        serialization.load_ssh_private_key(authority.private.encode(), None),
+        serialization.load_ssh_public_key(key.public.encode()),
+    )
+    builder = (
+        serialization.SSHCertificateBuilder()
+        .public_key(public)  # type: ignore[arg-type]
+        .serial(0)
+        .type(serialization.SSHCertificateType.HOST)
+        .key_id(name.encode())
+        .valid_principals([word.encode() for word in names])
+        .valid_after(0)
+        .valid_before(FOREVER)
+    )
+    return replace(key, certificate=builder.sign(signer).public_bytes().decode())  # type: ignore[arg-type]
 
 
 def generate() -> tuple[HostKey, ...]:

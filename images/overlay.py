@@ -6,7 +6,7 @@ files, which systemd treats as it treats links.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,12 +15,15 @@ from headnode.model import Node
 from headnode.site import Layout, Site
 from images import filesystems
 from images.bootloader import kernel_line
+from images.gpufiles import gpu_files, masked, units
 from images.hostkeys import HostKey
+from images.nvidia.stack import Kind, Stack
 from images.owner import Owner
 from images.plan import md_uuid
 from images.pools import docker_pools
 from images.ports import ports
 
+NO_STACK = Stack("nothing")
 CACHE = "/var/cache/fscache"
 CA_FILE = "/usr/local/share/ca-certificates/headnode.crt"
 MASKED = (
@@ -43,8 +46,10 @@ class Secrets:
     """What the caller keeps sealed and hands out for the time of a deployment."""
 
     host_keys: tuple[HostKey, ...] = ()
-    # Not a secret, but it comes from the same place.
+    # No secrets, but they come from the same place: our authorities, and the keys of archives by their names.
     ca_certificate: str = ""
+    ssh_authority: str = ""
+    archive_keys: Mapping[str, bytes] = field(default_factory=dict)
 
 
 Files = dict[str, OverlayFile]
@@ -58,6 +63,7 @@ class Subject:
     node: Node
     settings: Mapping[str, Any]
     secrets: Secrets
+    stack: Stack = NO_STACK
 
     @property
     def layout(self) -> Layout:
@@ -87,10 +93,10 @@ class Subject:
         return OverlayFile(self.text(template, **values), mode)
 
 
-def overlay(site: Site, node: Node, settings: Mapping[str, Any], secrets: Secrets) -> Files:
+def overlay(site: Site, node: Node, settings: Mapping[str, Any], secrets: Secrets, stack: Stack | None = None) -> Files:
     """Every file by its path in the installed system."""
-    about = Subject(site, node, settings, secrets)
-    makers = (identity, network, mounts, ssh, directory, clock, services, containers, archives, tuning)
+    about = Subject(site, node, settings, secrets, stack or NO_STACK)
+    makers = (identity, network, mounts, ssh, directory, clock, services, containers, archives, tuning, gpus)
     return dict(sorted((path, file) for make in makers for path, file in make(about)))
 
 
@@ -156,6 +162,10 @@ def ssh(about: Subject) -> Made:
     for key in keys:
         yield key.path, OverlayFile(key.private.encode(), 0o600)
         yield f"{key.path}.pub", OverlayFile(f"{key.public} {about.node.name}\n".encode())
+        if key.certificate:
+            yield f"{key.path}-cert.pub", OverlayFile(f"{key.certificate}\n".encode())
+    if about.secrets.ssh_authority:
+        yield "/etc/ssh/ssh_known_hosts", about.file("known_hosts", authority=about.secrets.ssh_authority)
     if about.site.access.admin_keys:
         yield "/root/.ssh/authorized_keys", about.file("authorized_keys", 0o600)
     if about.site.access.sudo_group:
@@ -178,12 +188,13 @@ def services(about: Subject) -> Made:
     wanted = ["systemd-networkd.service", "ssh.service", "sssd.service", "chrony.service"]
     wanted += ["cachefilesd.service"] if about.caches else []
     wanted += ["headnode-ca.service"] if about.secrets.ca_certificate else []
+    wanted += units(about.stack)
     if "prometheus-node-exporter" in (about.settings.get("packages") or ()):
         wanted.append("prometheus-node-exporter.service")
         yield "/etc/default/prometheus-node-exporter", about.file("node-exporter")
     yield "/etc/systemd/system/multi-user.target.d/headnode.conf", about.file("multi-user.conf", units=wanted)
     yield "/etc/systemd/system/default.target", about.file("default.target")
-    for unit in MASKED:
+    for unit in (*MASKED, *masked(about.stack)):
         yield f"/etc/systemd/system/{unit}", OverlayFile(b"")
 
 
@@ -198,6 +209,9 @@ def containers(about: Subject) -> Made:
         "log-opts": {"max-size": "50m", "max-file": "3"},
         "live-restore": True,
     }
+    if runtimes := about.stack.values(Kind.RUNTIME):
+        configuration["features"] = {"cdi": True}
+        configuration["runtimes"] = {name: {"path": f"{name}-container-runtime", "args": []} for name in runtimes}
     if packages.docker_mirror:
         configuration["registry-mirrors"] = [packages.docker_mirror]
         host = urlsplit(packages.docker_mirror).netloc
@@ -227,3 +241,14 @@ def tuning(about: Subject) -> Made:
     # update-grub adds root= itself; ours would come second and be the one that counts after a change of disks.
     words = [word for word in arguments.split() if not word.startswith("root=") and word != "ro"]
     yield "/etc/default/grub.d/headnode.cfg", about.file("grub-default.cfg", arguments=" ".join(words))
+
+
+def gpus(about: Subject) -> Made:
+    """What the solver concluded, as files."""
+    wanted = {name: about.site.packages.archives[name] for name in about.stack.values(Kind.ARCHIVE)}
+    for path, content in gpu_files(about.stack, wanted, about.secrets.archive_keys):
+        yield path, OverlayFile(content)
+    for unit in ("cdi", "mig"):
+        if found := next((i.value for i in about.stack.items if i.value.startswith(f"headnode-{unit}.service")), None):
+            _, _, value = found.partition("=")
+            yield f"/etc/systemd/system/headnode-{unit}.service", about.file(f"{unit}.service", profiles=value)

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headnode.errors import InvalidField
-from images.sources import Source
+from images.nvidia.stack import Kind, Stack
+from images.sources import Source, preferences
 
 SUITES = {
     ("debian", "12"): "bookworm",
@@ -61,8 +62,11 @@ LEFTOVERS = (
     "var/log/*", "var/cache/apt/*", "var/cache/debconf/*-old", "var/cache/man/*", "var/lib/apt/lists/*",
     "tmp/*", "var/tmp/*", "run/*", "var/cache/ldconfig/*", "var/lib/dpkg/*-old", "etc/*-", "etc/apt/sources.list",
     "etc/apt/sources.list.d/*",
+    # DKMS makes a key of its own and signs with it; no machine knows it, and nobody else should.
+    "var/lib/dkms/mok.*", "var/lib/shim-signed/mok/*",
     "etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
 )  # fmt: skip
+PREFERENCES = "etc/apt/preferences.d/headnode"
 MDADM_CONF = "HOMEHOST <system>\nMAILADDR root\n"
 
 
@@ -77,6 +81,9 @@ class Recipe:
     kernel: str
     variant: str = "minbase"
     components: tuple[str, ...] = ()
+    # Archives beyond the distribution's, and what apt is to hold at one release ("name=release").
+    archives: tuple[Source, ...] = ()
+    pins: tuple[str, ...] = ()
     # Never unpacked: documentation and translations nobody on a node reads.
     without: tuple[str, ...] = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*")
     drop: tuple[str, ...] = LEFTOVERS
@@ -87,13 +94,32 @@ class Recipe:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
-def image_recipe(settings: Mapping[str, Any], *, kernel: str = "generic") -> Recipe:
-    """The image of a profile; `settings` are the profile's effective ones."""
+def image_recipe(
+    settings: Mapping[str, Any], *, kernel: str = "generic", stack: Stack | None = None, archives: Sequence[Source] = ()
+) -> Recipe:
+    """The image of a profile; `settings` are the profile's effective ones, `stack` what its nodes' GPUs need."""
     distribution, release = str(settings["os"]), str(settings["release"])
     architecture = ARCHITECTURES[str(settings["architecture"])]
     chosen = kernel_package(distribution, kernel, architecture)
     packages = (*BASE, *OWN.get(distribution, ()), *LOADERS[architecture], *(settings.get("packages") or ()))
-    return Recipe(distribution, suite_of(distribution, release), architecture, in_order(packages), chosen)
+    more = (
+        [headers_of(chosen) if name.startswith("linux-headers-") else name for name in stack.packages] if stack else []
+    )
+    return Recipe(
+        distribution,
+        suite_of(distribution, release),
+        architecture,
+        in_order([*packages, *more]),
+        chosen,
+        components=stack.values(Kind.COMPONENT) if stack else (),
+        archives=tuple(archives),
+        pins=stack.values(Kind.PIN) if stack else (),
+    )
+
+
+def headers_of(kernel: str) -> str:
+    """What modules are compiled against is the kernel's that the image starts."""
+    return kernel.replace("linux-image", "linux-headers")
 
 
 def suite_of(distribution: str, release: str) -> str:
@@ -132,9 +158,18 @@ def mmdebstrap_argv(recipe: Recipe, apt_options: Sequence[str] = ()) -> list[str
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.without),
         # Otherwise mdadm writes today's date and this machine's arrays into its own configuration, and into the initrd.
+        *pin_hook(recipe),
         f"--essential-hook=mkdir -p \"$1/etc/mdadm\" && printf '{escaped(MDADM_CONF)}' > \"$1/etc/mdadm/mdadm.conf\"",
         recipe.suite, "-", "-",
     ]  # fmt: skip
+
+
+def pin_hook(recipe: Recipe) -> list[str]:
+    """apt's preferences are there before anything that they are about is installed."""
+    if not recipe.pins:
+        return []
+    text = escaped(preferences(recipe.pins))
+    return [f"--essential-hook=printf '{text}' > \"$1/{PREFERENCES}\""]
 
 
 def escaped(text: str) -> str:

@@ -81,6 +81,15 @@ def to_text(sources: Iterable[Source]) -> str:
     )
 
 
+def preferences(pins: Iterable[str]) -> str:
+    """apt's preferences that hold packages ("name=release") at a release, and refuse every other one."""
+    blocks = []
+    for name, _, release in (pin.partition("=") for pin in pins):
+        blocks.append(f"Package: {name}\nPin: version /^([0-9]+:)?{re.escape(release)}-/\nPin-Priority: 1001\n")
+        blocks.append(f"Package: {name}\nPin: release *\nPin-Priority: -1\n")
+    return "\n".join(blocks)
+
+
 def proxy_options(dump: str, site_proxy: str | None) -> list[str]:
     """apt options for the proxy: the site's package cache, or what `apt-config dump` says of this machine."""
     if site_proxy:

@@ -14,6 +14,7 @@ BLOCK = 1 << 20
 STATUS = "var/lib/dpkg/status"
 LASTING = ("var/log/",)
 KERNEL = re.compile(r"boot/vmlinuz-(?P<version>[^/]+)")
+MODULE = re.compile(r"(usr/)?lib/modules/[^/]+/updates/dkms/[^/]+\.ko(\.[a-z0-9]+)?")
 INITRD = re.compile(r"boot/initrd\.img-(?P<version>[^/]+)")
 
 
@@ -34,6 +35,8 @@ class Seen:
     unpacked: int = 0
     entries: int = 0
     kept: dict[str, bytes] = field(default_factory=dict)
+    # Kernel modules that were compiled here, not shipped.
+    modules: list[str] = field(default_factory=list)
 
 
 def plain(name: str) -> str:
@@ -92,6 +95,8 @@ def entries(
         member.pax_headers = dict(sorted(member.pax_headers.items()))
         seen.entries += 1
         seen.unpacked += member.size
+        if MODULE.fullmatch(name):
+            seen.modules.append(name.removeprefix("usr/"))
         content: IO[bytes] | None = old.extractfile(member) if member.isreg() else None
         if content is not None and (name == STATUS or any(p.fullmatch(name) for p in keep)):
             content = remembered(name, content.read(), seen)

@@ -1,10 +1,10 @@
 """Many BMCs by node name: what the command line and the daemon call, with the caution in one place."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from headnode.errors import NotFound
 from headnode.model import BmcDriver
@@ -12,11 +12,13 @@ from ipmi import probe
 from ipmi.bmc import Bmc, Console
 from ipmi.faults import BmcFault
 from ipmi.ipmi_driver import IpmiBmc
-from ipmi.readings import Credentials, PowerAction, PowerState
+from ipmi.readings import Credentials, PowerState
 from ipmi.rmcp.engine import IPMI_PORT, Engine
-from ipmi.stagger import Start
 
 Fact = TypeVar("Fact")
+Done = TypeVar("Done")
+FANOUT: Final = 256
+NOW: Final[Mapping[str, float]] = {}
 
 
 @dataclass(frozen=True)
@@ -108,18 +110,11 @@ class Fleet:
 
     # -- asking many -------------------------------------------------------------------------------------
 
-    async def ask(
+    def ask(
         self, names: Iterable[str], question: Callable[[Bmc], Awaitable[Fact]]
-    ) -> AsyncIterator[Outcome[Fact]]:
-        """Answers as they come, for progress; a fault is an answer. Ending early cancels what is left."""
-        tasks = [asyncio.create_task(self.one(name, question)) for name in names]
-        try:
-            for done in asyncio.as_completed(tasks):
-                yield await done
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    ) -> AsyncGenerator[Outcome[Fact], None]:
+        """Answers as they come, for progress; a fault is an answer."""
+        return each(names, lambda name: self.one(name, question))
 
     async def one(self, name: str, question: Callable[[Bmc], Awaitable[Fact]]) -> Outcome[Fact]:
         loop = asyncio.get_running_loop()
@@ -138,22 +133,30 @@ class Fleet:
     async def power_status(self, names: Iterable[str]) -> dict[str, Outcome[PowerState]]:
         return await self.all(names, lambda bmc: bmc.power())
 
-    async def power(
-        self, names: Iterable[str], action: PowerAction, stagger: Iterable[Start] = ()
-    ) -> AsyncIterator[Outcome[PowerState]]:
-        """Switch; with a plan from `stagger.plan`, each node at its time. Nodes not in the plan start at once."""
-        at: Mapping[str, float] = {start.name: start.at for start in stagger}
 
-        async def later(name: str) -> Outcome[PowerState]:
-            await asyncio.sleep(at.get(name, 0.0))
-            return await self.one(name, lambda bmc: bmc.set_power(action))
+async def each(
+    names: Iterable[str],
+    work: Callable[[str], Awaitable[Done]],
+    *,
+    starts: Mapping[str, float] = NOW,
+    fanout: int = FANOUT,
+) -> AsyncGenerator[Done, None]:
+    """Work on many: each at its time (seconds from now), so many at once; results as they come.
 
-        tasks = [asyncio.create_task(later(name)) for name in names]
-        try:
-            for done in asyncio.as_completed(tasks):
-                yield await done
-        finally:
-            # Ctrl-C: those whose turn has not come stay as they are.
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    Ending early, by Ctrl-C or because whoever asked has gone away, leaves those as they are whose turn has not come.
+    """
+    room = asyncio.Semaphore(fanout)
+
+    async def one(name: str) -> Done:
+        await asyncio.sleep(starts.get(name, 0.0))
+        async with room:
+            return await work(name)
+
+    tasks = [asyncio.create_task(one(name)) for name in names]
+    try:
+        for done in asyncio.as_completed(tasks):
+            yield await done
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

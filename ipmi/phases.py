@@ -12,6 +12,9 @@ class Phase(StrEnum):
     KERNEL = "kernel"
     LOGIN = "login"
     PANIC = "panic"
+    # What a machine stops at: it waits for a person, or tries again for ever.
+    PXE_ERROR = "pxe error"
+    GRUB_RESCUE = "grub rescue"
 
 
 # In order of urgency: the first that matches a line names it.
@@ -23,13 +26,24 @@ PATTERNS: Final[tuple[tuple[Phase, bytes], ...]] = (
             rb"|general protection fault|You are in emergency mode|\(initramfs\) *$"
         ),
     ),
+    (
+        Phase.GRUB_RESCUE,
+        (
+            rb"^(?:grub rescue|grub)> *$|Entering rescue mode|[Nn]o bootable device|No [Bb]oot(?:able)? [Dd]evice"
+            rb"|Boot Failed"
+        ),
+    ),
+    (
+        Phase.PXE_ERROR,
+        rb"PXE-E\d\d|Media test failure|No more network devices|Link:down, TX|could not start from its disk",
+    ),
     (Phase.LOGIN, rb"(?:^|\s)[A-Za-z0-9._-]+ login: *$"),
     (Phase.KERNEL, rb"Linux version \d|^\[ {4}0\.0{6}\]|Booting Linux on physical CPU|EFI stub: "),
     (Phase.BOOT_LOADER, rb"GNU GRUB +version|Welcome to GRUB|Loading Linux |Loading initial ramdisk"),
     (
         Phase.PXE,
         (
-            rb"iPXE (?:\d|initialising)|Start PXE over IPv[46]|Start HTTP Boot|PXE-E\d\d|PXELINUX"
+            rb"iPXE (?:\d|initialising)|Start PXE over IPv[46]|Start HTTP Boot|PXELINUX"
             rb"|Configuring \(net\d|net\d: [0-9a-f:]{17} using"
         ),
     ),
@@ -53,21 +67,23 @@ class PhaseRecogniser:
     def __init__(self) -> None:
         self.current: Phase | None = None
         self.line = b""
+        # The line that showed each phase last.
+        self.shown: dict[Phase, bytes] = {}
 
     def feed(self, data: bytes) -> list[Phase]:
         text = ESCAPES.sub(b"", self.line + data).replace(b"\r", b"\n")
         *lines, self.line = text.split(b"\n")
-        begun = [phase for line in lines if (phase := self.enter(recognise(line))) is not None]
         # A login prompt has no line end: it waits for an answer. So look at the unfinished line too.
-        if (phase := self.enter(recognise(self.line))) is not None:
-            begun.append(phase)
+        begun = [phase for line in (*lines, self.line) if (phase := self.enter(line)) is not None]
         self.line = self.line[-LONGEST_LINE:]
         return begun
 
-    def enter(self, phase: Phase | None) -> Phase | None:
+    def enter(self, line: bytes) -> Phase | None:
+        phase = recognise(line)
         if phase is None or phase is self.current:
             return None
         self.current = phase
+        self.shown[phase] = line.strip()[-LONGEST_LINE:]
         return phase
 
 

@@ -66,33 +66,33 @@ async def connect(
 ) -> Bmc:
     """The BMC behind its protocol; `auto` takes IPMI where it answers (consoles need it), else Redfish."""
     if driver is BmcDriver.REDFISH:
-        return redfish(host, credentials)
+        return redfish(engine, host, credentials)
     bmc = IpmiBmc(await engine.link(host, credentials, port=port))
     if driver is BmcDriver.IPMI:
         return bmc
     try:
-        await bmc.power()
+        await bmc.link.open()
     except Unreachable as silence:
-        if not await listens(host, HTTPS):
+        if not await listens(engine, host, HTTPS):
             # The link stays, and with it the back-off: asking again soon is answered at once.
             raise Unreachable(f"{silence.message}, and no Redfish", hint=silence.hint) from silence
         await bmc.close()
-        return redfish(host, credentials)
+        return redfish(engine, host, credentials)
     except BmcFault:
         return bmc  # it speaks IPMI; what is wrong will be said by whoever asks it something
     return bmc
 
 
-def redfish(host: str, credentials: Credentials) -> Bmc:
+def redfish(engine: Engine, host: str, credentials: Credentials) -> Bmc:
     from ipmi.redfish_driver import RedfishBmc  # here: sushy takes long to import, and most sites never need it
 
-    return RedfishBmc(f"https://{host}", credentials)
+    return RedfishBmc(f"https://{host}", credentials, local_address=engine.local_address)
 
 
-async def listens(host: str, port: int, timeout: float = 2.0) -> bool:
+async def listens(engine: Engine, host: str, port: int, timeout: float = 2.0) -> bool:
     try:
         async with asyncio.timeout(timeout):
-            _, writer = await asyncio.open_connection(host, port)
+            _, writer = await asyncio.open_connection(host, port, local_addr=(engine.local_address, 0))
     except (OSError, TimeoutError):
         return False
     writer.close()

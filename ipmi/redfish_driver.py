@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 import sushy
+from requests.adapters import HTTPAdapter
 from sushy import exceptions
 
 from ipmi import redfish_facts as facts
@@ -65,6 +66,17 @@ def threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, thread_name_prefix="redfish")
 
 
+class From(HTTPAdapter):
+    """Connections from one address of ours, so that the management network's alone is used, whatever the routes say."""
+
+    def __init__(self, local_address: str) -> None:
+        self.local_address = local_address
+        super().__init__()
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        super().init_poolmanager(*arguments, **options, source_address=(self.local_address, 0))
+
+
 class RedfishBmc:
     def __init__(
         self,
@@ -73,6 +85,7 @@ class RedfishBmc:
         *,
         system: str | None = None,
         ca_file: str | None = None,
+        local_address: str = "",
         deadline: float = DEADLINE,
         settle: float = SETTLE,
     ) -> None:
@@ -81,6 +94,7 @@ class RedfishBmc:
         self.system_path = system
         # BMCs come with certificates of their own making; a site that gave them real ones names its CA.
         self.verify: str | bool = ca_file or False
+        self.local_address = local_address
         self.deadline = deadline
         self.settle = settle
         self.turn = asyncio.Lock()
@@ -131,6 +145,12 @@ class RedfishBmc:
             default_request_timeout=self.deadline,
             connect_timeout=min(self.deadline, 3.0),
         )
+        session = self.connector._session
+        # A proxy in the environment is for the world outside; a BMC's password is not to pass through it.
+        session.trust_env = False
+        if self.local_address:
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, From(self.local_address))
         self.root = library.Sushy(self.base_url, auth=self.auth, connector=self.connector)
         if self.system_path is None:
             members = self.root.get_system_collection().members_identities

@@ -1,9 +1,14 @@
 """When to switch which node on, so that no rack's fuse sees all of them start at once. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headnode.errors import InvalidInput
+from ipmi.readings import SensorReading
+
+# PS1 Input Power, PSU 2 Power In, Power Supply 1: one of several that share the load.
+SUPPLY = re.compile(r"(ps|psu|power supply)[ _-]?\d", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,13 @@ class Start:
     name: str
 
 
+def watts(readings: Iterable[SensorReading]) -> float | None:
+    """What a machine draws by its own sensors: its total, or what all its power supplies take; None if none tells."""
+    found = {reading.name: reading.value for reading in readings if reading.unit == "W" and reading.value is not None}
+    supplies = [value for name, value in found.items() if SUPPLY.match(name) and "out" not in name.lower()]
+    return max([*found.values(), sum(supplies)]) if found else None
+
+
 def plan(
     starters: Iterable[Starter],
     budgets: Mapping[str, float],
@@ -30,8 +42,8 @@ def plan(
 ) -> tuple[Start, ...]:
     """Offsets in seconds, in the order given; nodes of racks without a budget start at once.
 
-    A node counts with its starting watts for `surge_seconds`; after that it counts as settled, and what a
-    settled node draws is the site's business when it sets the budget. `drawn` is what already runs in a rack.
+    `drawn` is what the rack draws before. A node counts with its starting watts for `surge_seconds`; what it draws once
+    it has settled nobody knows yet, and is counted when the next ones are started.
     """
     drawn = drawn or {}
     waves: dict[str, int] = {}

@@ -9,7 +9,6 @@ import socket
 import struct
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,7 @@ class Door:
             await self.answer(self.keeper, request, reader, writer)
             await say(writer, {"done": True})
         except HeadnodeError as error:
-            await say(writer, {"refused": error.message, "hint": error.hint})
+            await say(writer, {"refused": error.message, "hint": error.hint, "code": error.exit_code})
 
     async def answer(
         self, keeper: Keeper, request: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -98,8 +97,15 @@ class Door:
 
 
 async def ask(keeper: Keeper, request: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
-    async for answer in bmcs.perform(keeper.fleet, request, keeper.context.paths):
-        await say(writer, asdict(answer))
+    """Whom the request is about, in order, then their answers as they come."""
+    nodes = keeper.named(request)
+    await say(writer, {"asking": [node.name for node in nodes]})
+    without = bmcs.unanswerable(nodes)
+    for answer in without:
+        await say(writer, vars(answer))
+    names = [node.name for node in nodes if node.name not in {answer.name for answer in without}]
+    async for answer in bmcs.perform(keeper.fleet, names, request, keeper.context.paths):
+        await say(writer, vars(answer))
 
 
 async def gone(reader: asyncio.StreamReader) -> None:

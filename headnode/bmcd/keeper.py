@@ -1,15 +1,20 @@
 """Who is in the fleet: follows the inventory, and keeps a recorder and a health watch for every BMC."""
 
 import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 from headnode.bmcd import watching
 from headnode.bmcd.health import Watch
 from headnode.bmcd.ledger import Ledger
 from headnode.bmcd.metrics import Newest
-from headnode.errors import HeadnodeError
+from headnode.errors import HeadnodeError, NotFound
 from headnode.log import logger
+from headnode.model import Node
 from headnode.nodeset import fold
 from headnode.workflows import bmcs
+from headnode.workflows import nodes as choosing
 from headnode.workflows.context import Context
 from ipmi.bmc import Console
 from ipmi.fleet import Fleet, Target
@@ -29,6 +34,7 @@ class Keeper:
         self.newest = newest
         self.recorders: dict[str, ConsoleRecorder] = {}
         self.watches: dict[str, asyncio.Task[None]] = {}
+        self.nodes: dict[str, Node] = {}
         self.revision = -1
         self.refreshing = asyncio.Lock()
 
@@ -45,14 +51,28 @@ class Keeper:
         async with self.refreshing:
             revision = await asyncio.to_thread(self.context.inventory.newest)
             if revision != self.revision:
-                await self.adopt(await asyncio.to_thread(self.load))
+                nodes, wanted = await asyncio.to_thread(self.load)
+                self.nodes = {node.name: node for node in nodes}
+                await self.adopt(wanted)
                 self.revision = revision
 
-    def load(self) -> list[Target]:
+    def named(self, request: Mapping[str, Any]) -> list[Node]:
+        """The nodes that a request names, by a node set or one by one."""
+        if "nodeset" in request:
+            return choosing.pick(self.nodes, str(request["nodeset"]))
+        names = [str(name) for name in request.get("names", ())]
+        if missing := [name for name in names if name not in self.nodes]:
+            raise NotFound(f"{fold(missing)} not enrolled")
+        return [self.nodes[name] for name in names]
+
+    def load(self) -> tuple[list[Node], list[Target]]:
         """A password that cannot be unsealed costs its own node the console, and no other."""
+        nodes = self.context.inventory.nodes()
+        with contextlib.suppress(HeadnodeError):
+            return nodes, bmcs.targets(self.context, nodes)
         found: list[Target] = []
         sealed: list[str] = []
-        for node in self.context.inventory.nodes():
+        for node in nodes:
             try:
                 found += bmcs.targets(self.context, [node])
             except HeadnodeError as error:
@@ -60,7 +80,7 @@ class Keeper:
                 reason = error.message
         if sealed:
             logger("headnode.bmc").error("passwords cannot be unsealed", nodes=fold(sealed), reason=reason)
-        return found
+        return nodes, found
 
     async def adopt(self, wanted: list[Target]) -> None:
         for name in {*self.fleet.targets} - {target.name for target in wanted}:
@@ -80,7 +100,7 @@ class Keeper:
             return asyncio.ensure_future(self.fleet.open_console(name))
 
         def phase(begun: Phase) -> None:
-            self.ledger.note([watching.phase_event(name, begun)])
+            self.ledger.note([watching.phase_event(name, begun, recorder.phases.shown.get(begun, b""))])
 
         recorder = self.recorders[name] = ConsoleRecorder(name, connect, recording, on_phase=phase)
         recorder.start()

@@ -23,7 +23,10 @@ PHASES: Mapping[Phase, str] = {
     Phase.KERNEL: "its kernel starts",
     Phase.LOGIN: "it shows a login prompt",
     Phase.PANIC: "its kernel has given up",
+    Phase.PXE_ERROR: "its network boot failed",
+    Phase.GRUB_RESCUE: "nothing to start was found",
 }
+BAD = (Phase.PANIC, Phase.PXE_ERROR, Phase.GRUB_RESCUE)
 ACTOR, CAUSE = "headnode-bmc", "watching the BMC"
 
 
@@ -94,9 +97,12 @@ def status_event(node: str, known: Known, status: str, why: str) -> list[Event]:
     return [event(node, "bmc.status", why, Severity.WARNING, {"status": status})]
 
 
-def phase_event(node: str, phase: Phase) -> Event:
-    severity = Severity.ERROR if phase is Phase.PANIC else Severity.INFO
-    return event(node, "console.phase", f"console: {PHASES[phase]}", severity, {"phase": phase.value})
+def phase_event(node: str, phase: Phase, shown: bytes = b"") -> Event:
+    """The line that showed it goes along: which error it was is half of the answer to why."""
+    severity = Severity.ERROR if phase is Phase.PANIC else Severity.WARNING if phase in BAD else Severity.INFO
+    line = "".join(c if c.isprintable() else "?" for c in shown.decode(errors="replace"))[:200]
+    message = f"console: {PHASES[phase]}" + (f": {line}" if phase in BAD and line else "")
+    return event(node, "console.phase", message, severity, {"phase": phase.value, "line": line})
 
 
 def event(node: str, kind: str, message: str, severity: Severity, data: Mapping[str, Any]) -> Event:

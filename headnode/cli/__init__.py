@@ -31,6 +31,7 @@ COMMANDS = {
     "bmc": ("headnode.cli.bmc:bmc", "Describe BMCs, change their passwords, blink their lights."),
     "console": ("headnode.cli.console:console", "Open, replay or search the consoles of nodes."),
     "retire": ("headnode.cli.nodes:retire", "Take nodes out of the cluster for good."),
+    "why": ("headnode.cli.why:why", "Say why nodes are not up, and what to do about it."),
     "events": ("headnode.cli.nodes:events", "Show what happened."),
     "inspect": ("headnode.cli.deploy:inspect", "Read the hardware of nodes."),
     "deploy": ("headnode.cli.deploy:deploy", "Install nodes."),
@@ -44,7 +45,10 @@ COMMANDS = {
         "Print a file, or all files of nodes, as they would be published.",
     ),
     "diff": ("headnode.cli.publish:diff", "Show what a publish would change."),
+    "known-hosts": ("headnode.cli.publish:known_hosts", "Print what SSH needs to know the nodes by."),
     "image": ("headnode.cli.images:image", "Build images and the ramdisk, and look after them."),
+    "gpu": ("headnode.cli.gpu:gpu", "Show what nodes' GPUs need, and the rules behind it."),
+    "lab": ("headnode.cli.lab:lab", "A whole cluster on this machine: emulated nodes, real everything else."),
     "service": ("headnode.cli.serve:service", "Run or describe single services; for systemd."),
     "completion": ("headnode.cli.completion:completion", "Print the shell's completion script."),
 }

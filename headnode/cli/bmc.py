@@ -13,7 +13,7 @@ from headnode.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headnode.workflows.bmcs import Answer
+    from headnode.bmclink import Answer
 
 
 @click.command()
@@ -62,7 +62,7 @@ def sel(ctx: click.Context, nodeset: str, clear: bool, fanout: int | None, outpu
         workflow.refuse_untouchable(at.site, nodes)
         confirm_count("Clear the event log of", nodes, yes)
         shown = "folded" if output == "table" else output
-        finish(ctx, workflow.change(at, nodes, {"verb": "sel-clear", "fanout": fanout}, progress(len(nodes))), shown)
+        finish(ctx, workflow.change(at, nodes, {"verb": "sel-clear", "fanout": fanout}, progress()), shown)
         return
     answers = ask_all(ctx, nodeset, {"verb": "sel", "fanout": fanout})
     emit(flattened(answers), output, ["name", "at", "source", "message", "health"], ["id"])
@@ -70,12 +70,9 @@ def sel(ctx: click.Context, nodeset: str, clear: bool, fanout: int | None, outpu
 
 
 def ask_all(ctx: click.Context, nodeset: str, request: dict[str, Any]) -> "Sequence[Answer]":
-    from headnode.workflows import nodes as choosing
-    from headnode.workflows import power as workflow
+    from headnode.workflows.asking import ask_set
 
-    at = context(ctx)
-    nodes = choosing.select(at, nodeset)
-    return workflow.ask(at, nodes, request, progress(len(nodes)))
+    return ask_set(context(ctx), nodeset, request, progress())
 
 
 def flattened(answers: "Sequence[Answer]") -> list[dict[str, Any]]:
@@ -178,7 +175,7 @@ def set_password(
     password = None if rotate else given_password(password_file, twice=not known)
     confirm(f"{'Remember' if known else 'Change'} the password of {len(nodes)} BMCs?", yes)
     act = workflow.adopt if known else workflow.rotate
-    answers = act(at, nodes, password, fanout=fanout, on_answer=progress(len(nodes)))
+    answers = act(at, nodes, password, fanout=fanout, on_answer=progress())
     finish(ctx, answers, output)
     note("The new passwords are sealed in the inventory.")
 

@@ -11,9 +11,10 @@ from headnode.cli.common import NodeSetType, context
 from headnode.errors import HeadnodeError, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from headnode.model import Node
+    from headnode.workflows.consoles import Follower, LineFinder
     from headnode.workflows.context import Context
 
 LOOK_EVERY = 0.3
@@ -61,6 +62,12 @@ def console(
     """  # fmt: skip
     from headnode.workflows import nodes as choosing
 
+    if follow and regex is None:
+        raise InvalidInput("--follow goes with --grep REGEX", hint="'headnode console NODE --watch' shows all of it")
+    if since is not None and not replay and regex is None:
+        raise InvalidInput("--since goes with --replay or with --grep REGEX")
+    if replay and regex is not None:
+        raise InvalidInput("say either --replay or --grep")
     at = context(ctx)
     nodes = choosing.select(at, nodeset)
     if regex is not None:
@@ -113,8 +120,7 @@ def search(at: "Context", nodes: "Sequence[Node]", pattern: "re.Pattern[str]", s
         hits = sorted(
             (stamp, name, text)
             for name, follower, finder in wanted
-            for record in follower.new()
-            for stamp, text in finder.feed(record)
+            for stamp, text in matches(follower, finder, last=not follow)
             if stamp >= since
         )
         for stamp, name, text in hits:
@@ -123,6 +129,13 @@ def search(at: "Context", nodes: "Sequence[Node]", pattern: "re.Pattern[str]", s
             return
         sys.stdout.flush()
         time.sleep(LOOK_EVERY)
+
+
+def matches(follower: "Follower", finder: "LineFinder", *, last: bool) -> "Iterator[tuple[float, str]]":
+    for record in follower.new():
+        yield from finder.feed(record)
+    if last:
+        yield from finder.last()
 
 
 def moment(since: str | None) -> float:

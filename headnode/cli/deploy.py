@@ -1,11 +1,11 @@
 """headnode inspect, deploy, rescue, abort."""
 
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from headnode.cli.common import NodeSetType, confirm, confirm_count, context, dry_run_option, note, yes_option
+from headnode.cli.watch import watch_until_done
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("nodeset", type=NodeSetType())
-@click.option("--watch", is_flag=True, help="Stay and show progress until all have finished.")
+@click.option("--watch", is_flag=True, help="Stay and show progress until all have finished, as it does without a BMC.")
 @click.option("--no-power", is_flag=True, help="Do not touch the power; boot the nodes by hand.")
 @dry_run_option
 @yes_option
@@ -46,7 +46,7 @@ def inspect(ctx: click.Context, nodeset: str, watch: bool, no_power: bool, dry_r
     metavar="SERIAL",
     help="This disk may be erased although it holds something that is not ours; repeat for more.",
 )
-@click.option("--watch", is_flag=True, help="Stay and show progress until all have finished.")
+@click.option("--watch", is_flag=True, help="Stay and show progress until all have finished, as it does without a BMC.")
 @click.option("--no-power", is_flag=True, help="Do not touch the power; boot the nodes by hand.")
 @dry_run_option
 @yes_option
@@ -135,9 +135,12 @@ def work(
     from headnode.workflows import deploy as workflow
     from headnode.workflows import planning
     from headnode.workflows.nodes import select
+    from headnode.workflows.power import refuse_untouchable
 
     nodes = select(at, nodeset)
     workflow.refuse_unsuitable(nodes, intent)
+    if power:
+        refuse_untouchable(at.site, nodes)
     chosen = planning.image_for(at, nodes, image) if intent == "deploy" else {}
     if dry_run:
         for node in nodes:
@@ -148,7 +151,9 @@ def work(
     for name in {value or "" for value in chosen.values()} or {""}:
         names = [node.name for node in nodes if chosen.get(node.name, "") == name]
         workflow.begin(at, names, intent, image=name or None, consent=consent)
-    restart(at, nodes, power)
+    # Whoever walks to a machine wants to see here that it was the right one.
+    if restart(at, nodes, power) and intent != "rescue":
+        watch = True
     if watch:
         watch_until_done(at, nodes)
 
@@ -161,50 +166,16 @@ def show_plan(at: "Context", node: "Node", image: str | None, consent: tuple[str
         click.echo(f"  {line}")
 
 
-def restart(at: "Context", nodes: "Sequence[Node]", power: bool) -> None:
-    """Through the BMC where there is one; otherwise somebody has to press the button."""
+def restart(at: "Context", nodes: "Sequence[Node]", power: bool) -> bool:
+    """Through the BMC where there is one; true when somebody has to press a button now."""
     from headnode.nodeset import fold
     from headnode.workflows import power as workflow
 
     by_hand = [node.name for node in nodes if not power or node.bmc is None]
     driven = [node for node in nodes if node.name not in by_hand]
-    for name, trouble in workflow.boot_from_network(at, driven).items():
-        note(f"{name}: {trouble}; power-cycle it by hand")
-    if by_hand:
-        note(f"Power-cycle {fold(by_hand)} now: at the next network boot it begins.")
-
-
-def watch_until_done(at: "Context", nodes: "Sequence[Node]") -> None:
-    """A live table of all nodes; Ctrl-C leaves it, the work goes on."""
-    from rich.console import Console
-    from rich.live import Live
-
-    from headnode.lifecycle import WORKING
-
-    names = [node.name for node in nodes]
-    with Live(console=Console(stderr=True), refresh_per_second=4) as live:
-        while True:
-            current = at.inventory.nodes(names)
-            live.update(progress_table(at, current))
-            if all(node.state not in WORKING for node in current):
-                break
-            time.sleep(0.5)
-    failed = [node for node in current if node.state == "failed"]
-    for node in failed:
-        note(f"{node.name} failed: {node.reason}")
-    if failed:
-        raise click.exceptions.Exit(1)
-
-
-def progress_table(at: "Context", nodes: "Sequence[Node]") -> Any:
-    from rich.table import Table
-
-    table = Table(box=None)
-    for column in ("node", "state", "step", "%", "since"):
-        table.add_column(column)
-    for deployment, node in zip(at.inventory.deployments(nodes, limit_each=1), nodes, strict=False):
-        passed = int(time.time() - deployment.started.timestamp())
-        step = deployment.step or node.reason or "waiting for the node"
-        percent = "" if deployment.percent is None else str(deployment.percent)
-        table.add_row(node.name, node.state.value, step, percent, f"{passed // 60}:{passed % 60:02d}")
-    return table
+    trouble = workflow.boot_from_network(at, driven)
+    for name, said in trouble.items():
+        note(f"{name}: {said}")
+    if by_hand or trouble:
+        note(f"Power-cycle {fold([*by_hand, *trouble])} now: at the next network boot it begins.")
+    return power and bool(by_hand or trouble)

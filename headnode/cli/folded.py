@@ -10,7 +10,7 @@ import click
 from headnode.cli.common import FORMATS, emit, note
 
 if TYPE_CHECKING:
-    from headnode.workflows.bmcs import Answer
+    from headnode.bmclink import Answer
 
 # Up to so many failures of one kind are told one by one.
 FEW_FAILURES = 3
@@ -78,13 +78,13 @@ def document(answer: "Answer") -> dict[str, Any]:
     }
 
 
-def progress(total: int) -> "Callable[[Answer], None]":
+def progress() -> "Callable[[Answer, int], None]":
     """One line on a terminal that counts along; nothing at all for scripts and for a few nodes."""
-    if not sys.stderr.isatty() or total < 2:
-        return lambda answer: None
     counts: Counter[str] = Counter()
 
-    def show(answer: "Answer") -> None:
+    def show(answer: "Answer", total: int) -> None:
+        if total < 2 or not sys.stderr.isatty():
+            return
         counts[answer.status] += 1
         done = counts.total()
         words = ", ".join(f"{count} {status}" for status, count in counts.most_common(4))

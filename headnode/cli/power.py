@@ -33,24 +33,26 @@ def power(
       headnode power cycle gpu07 --yes
       headnode power soft gpu[01-16] -o json
     """
+    at = context(ctx)
+    if action == "status":
+        from headnode.workflows.asking import ask_set
+
+        request = {"verb": "power", "action": "status", "fanout": fanout}
+        finish(ctx, ask_set(at, nodeset, request, progress()), output)
+        return
     from headnode.workflows import nodes as choosing
     from headnode.workflows import power as workflow
 
-    at = context(ctx)
     nodes = choosing.select(at, nodeset)
-    if action == "status":
-        request = {"verb": "power", "action": "status", "fanout": fanout}
-        finish(ctx, workflow.ask(at, nodes, request, progress(len(nodes))), output)
-        return
     workflow.refuse_untouchable(at.site, nodes)
     if dry_run:
-        waves = workflow.planned_starts(at.site, nodes) if action in ("on", "cycle") else {}
+        waves = workflow.starts(at, nodes, action, fanout) if action in ("on", "cycle") else {}
         last = f", the last {max(waves.values()):g} s after the first" if waves else ""
         note(f"Would {DESTRUCTIVE.get(action, 'switch on').lower()} {len(nodes)} nodes{last}. Nothing was changed.")
         return
     if action in DESTRUCTIVE:
         confirm_count(DESTRUCTIVE[action], nodes, yes)
-    finish(ctx, workflow.switch(at, nodes, action, fanout=fanout, on_answer=progress(len(nodes))), output)
+    finish(ctx, workflow.switch(at, nodes, action, fanout=fanout, on_answer=progress()), output)
 
 
 @click.command()
@@ -81,4 +83,4 @@ def bootdev(
     at = context(ctx)
     nodes = choosing.select(at, nodeset)
     request = {"verb": "bootdev", "device": device, "persistent": not once, "uefi": uefi, "fanout": fanout}
-    finish(ctx, workflow.change(at, nodes, request, progress(len(nodes))), output)
+    finish(ctx, workflow.change(at, nodes, request, progress()), output)

@@ -118,5 +118,32 @@ def diff(ctx: click.Context) -> None:
     ctx.exit(1 if changes else 0)
 
 
+@click.command("known-hosts")
+@click.argument("nodeset", type=NodeSetType(), required=False)
+@click.pass_context
+def known_hosts(ctx: click.Context, nodeset: str | None) -> None:
+    """Print what SSH needs to know the nodes by.
+
+    One line is enough for all nodes, those of next year too: it names the key that certifies their host keys. It is
+    also published, as ssh/known_hosts below the published tree, and every node has it. With a node set, the host keys
+    themselves are printed, for clients that know no certificates.
+
+    \b
+    Examples:
+      headnode known-hosts > /etc/ssh/ssh_known_hosts
+      headnode known-hosts @all >> ~/.ssh/known_hosts
+    """
+    from headnode.workflows import hostkeys
+    from headnode.workflows.nodes import select
+    from images.knownhosts import KNOWN_HOSTS, KnownHosts
+
+    at = context(ctx)
+    if nodeset is not None:
+        click.echo(hostkeys.plain_lines(at, select(at, nodeset)), nl=False)
+        return
+    published = KnownHosts(hostkeys.authority_line(at, make=True)).site_files(at.site)
+    click.echo(published[KNOWN_HOSTS].content.decode(), nl=False)
+
+
 def lines_of(content: bytes | None) -> list[str]:
     return [] if content is None else content.decode(errors="replace").splitlines()

@@ -83,7 +83,9 @@ def sit(connection: socket.socket, node: str, who: str, *, share: bool, watch: b
     unread = b""
     source = sys.stdin.fileno()
     with raw_terminal():
-        sources: list[int | socket.socket] = [connection, source]
+        # A script that only watches has no keyboard, and the end of its input means nothing.
+        keyboard = [] if watch and not sys.stdin.isatty() else [source]
+        sources: list[int | socket.socket] = [connection, *keyboard]
         while True:
             ready, _, _ = select.select(sources, [], [])
             if connection in ready:
@@ -95,7 +97,6 @@ def sit(connection: socket.socket, node: str, who: str, *, share: bool, watch: b
             if source in ready:
                 typed = os.read(source, 4096)
                 if not typed:
-                    # A script's input is over; what the node says now is still wanted for a moment, by nobody.
                     return
                 out, wishes = escapes.feed(typed)
                 if out:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, null, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headnode.errors import Taken
@@ -169,6 +169,11 @@ class Change:
         query = select(func.count()).select_from(tokens).where(tokens.c.deployment_id == deployment.id)
         return int(self._connection.execute(query).scalar_one())
 
+    def tokens_used(self, deployment: Deployment) -> int:
+        """How often an agent took up this work."""
+        used = (tokens.c.deployment_id == deployment.id) & tokens.c.used.is_not(None)
+        return int(self._connection.execute(select(func.count()).select_from(tokens).where(used)).scalar_one())
+
     def _new_token(self, deployment: Deployment, address: str, purpose: str, expires: datetime) -> str:
         token = new_token()
         values = {"deployment_id": deployment.id, "address": address, "purpose": purpose, "expires": expires}
@@ -192,18 +197,33 @@ class Change:
         self._connection.execute(
             update(deployments)
             .where(deployments.c.id == found)
-            .values(session=digest(session), step=None, percent=None)
+            .values(session=digest(session), step=None, percent=None, received=None, total=None)
         )
         return int(found), session
 
-    def progress(self, number: int, step: str | None, percent: int | None) -> None:
-        values = {key: value for key, value in (("step", step), ("percent", percent)) if value is not None}
-        if values:
+    def progress(
+        self, number: int, step: str | None, percent: int | None, received: int | None = None, total: int | None = None
+    ) -> None:
+        """How far it is; a step that counts no bytes leaves none to be shown."""
+        if step is not None or percent is not None:
+            values = {"step": step, "percent": percent, "received": received, "total": total}
             self._connection.execute(update(deployments).where(deployments.c.id == number).values(values))
 
-    def finish_deployment(self, number: int, result: str, reason: str | None = None) -> None:
+    def remember_disks(self, number: int, serials: Mapping[str, str]) -> None:
+        """Which disks a deployment is about to write, by the layout's names for them."""
+        step = update(deployments).where(deployments.c.id == number)
+        self._connection.execute(step.values(disks=dict(serials)))
+
+    def forget_disks(self, of: Collection[Node]) -> None:
+        """These machines are gone: another one of the same name has disks of its own."""
+        for batch in chunks(node.id for node in of):
+            self._connection.execute(update(deployments).where(deployments.c.node_id.in_(batch)).values(disks=null()))
+
+    def finish_deployment(self, number: int, result: str, reason: str | None = None) -> bool:
+        """False when it had been over before."""
         step = update(deployments).where(deployments.c.id == number, deployments.c.finished.is_(None))
-        self._connection.execute(step.values(finished=self.now, result=result, reason=reason))
+        done = self._connection.execute(step.values(finished=self.now, result=result, reason=reason))
+        return done.rowcount == 1
 
     def remember_hardware(self, node: Node, found: Mapping[str, Any]) -> None:
         self._connection.execute(delete(hardware).where(hardware.c.node_id == node.id))

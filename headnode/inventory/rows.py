@@ -116,6 +116,8 @@ def deployment_from_row(row: Any, node: str) -> Deployment:
         consent=tuple(row.consent),
         step=row.step,
         percent=row.percent,
+        received=row.received,
+        total=row.total,
         finished=row.finished,
         result=row.result,
         reason=row.reason,

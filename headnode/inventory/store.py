@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, ScalarSelect, func, select
 
 from headnode.inventory.accounts import Accounts
 from headnode.inventory.changes import Change, digest
 from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
+from headnode.inventory.lead import Lead, take
 from headnode.inventory.rows import chunks, deployment_from_row, event_from_row, load_nodes, sighting_from_row
 from headnode.inventory.tables import (
     bmcs,
@@ -27,7 +28,7 @@ from headnode.inventory.tables import (
     seen,
     tokens,
 )
-from headnode.model import Deployment, Event, Node, Sighting, State
+from headnode.model import Deployment, Event, Intent, Node, Severity, Sighting, State
 
 
 class Inventory:
@@ -55,6 +56,11 @@ class Inventory:
             connection.begin(),
         ):
             yield Change(connection, actor, cause)
+
+    def lead(self, name: str) -> Lead | None:
+        """The right to do what only one process of all head nodes may do, or nothing while another has it."""
+        with failures_explained(self._engine):
+            return take(self._engine, name)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -139,13 +145,43 @@ class Inventory:
                 found.setdefault(group, []).append(name)
         return found
 
-    def events(self, node: str | Collection[str] | None = None, *, limit: int = 100, after: int = 0) -> list[Event]:
+    def events(
+        self, node: str | Collection[str] | None = None, *, limit: int = 100, after: int = 0, before: int | None = None
+    ) -> list[Event]:
         """The newest `limit` events, oldest first; of one node, of several, or of everything."""
         query = select(events).where(events.c.id > after).order_by(events.c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(events.c.id < before)
         if node is not None:
             query = query.where(events.c.node.in_([node] if isinstance(node, str) else node))
         with self._reading() as connection:
             return [event_from_row(row) for row in reversed(connection.execute(query).all())]
+
+    def newest_event(self) -> int:
+        with self._reading() as connection:
+            return int(connection.execute(select(func.max(events.c.id))).scalar() or 0)
+
+    def news(self, after: int, severities: Collection[Severity], limit: int) -> list[Event]:
+        """The oldest `limit` events of these severities after one, oldest first."""
+        query = select(events).where(events.c.id > after, events.c.severity.in_([s.value for s in severities]))
+        with self._reading() as connection:
+            return [event_from_row(row) for row in connection.execute(query.order_by(events.c.id).limit(limit))]
+
+    def head_events(self, *, limit: int = 100) -> list[Event]:
+        """The newest events that concern no single node, oldest first."""
+        query = select(events).where(events.c.node.is_(None)).order_by(events.c.id.desc()).limit(limit)
+        with self._reading() as connection:
+            return [event_from_row(row) for row in reversed(connection.execute(query).all())]
+
+    def states(self) -> dict[str, int]:
+        """How many nodes are in each state."""
+        query = select(nodes.c.state, func.count()).group_by(nodes.c.state)
+        with self._reading() as connection:
+            return {state: int(count) for state, count in connection.execute(query)}
+
+    def in_state(self, *states: State) -> list[Node]:
+        with self._reading() as connection:
+            return load_nodes(connection, nodes.c.state.in_([state.value for state in states]))
 
     # What publishing needs to know: which nodes changed, and which file is there because of whom.
 
@@ -183,34 +219,48 @@ class Inventory:
                 found += [deployment_from_row(row, node.name) for row in rows]
         return found
 
-    def running_deployment(self, address: str, session: str | None = None) -> tuple[Deployment, Node] | None:
-        """What is under way for the node at an address; with a session, only if that session is its agent's."""
+    def running_deployment(
+        self, address: str, session: str | None = None, *, or_done: bool = False
+    ) -> tuple[Deployment, Node] | None:
+        """What is under way for the node at an address; with a session, only if that session is its agent's.
+
+        Only the newest counts: the agent of a deployment that was replaced has nothing more to say.
+        """
         node = self.node_at(address)
         if node is None:
             return None
-        query = select(deployments).where(deployments.c.node_id == node.id)
         running = deployments.c.finished.is_(None) & (deployments.c.deadline > datetime.now(UTC))
-        if session is None:
-            query = query.where(running)
-        else:
-            # An agent whose 'done' was heard but not answered says it again.
-            query = query.where(deployments.c.session == digest(session), running | (deployments.c.result == "done"))
+        query = select(deployments).where(deployments.c.id == newest_deployment(node))
+        query = query.where(running | (deployments.c.result == "done") if or_done else running)
+        if session is not None:
+            query = query.where(deployments.c.session == digest(session))
         with self._reading() as connection:
-            row = connection.execute(query.order_by(deployments.c.id.desc())).first()
+            row = connection.execute(query).first()
         return None if row is None else (deployment_from_row(row, node.name), node)
+
+    def deployed_disks(self, node: Node) -> dict[str, str]:
+        """The layout's names for disks → serial numbers, as they were at the last deployment that was finished."""
+        query = (
+            select(deployments.c.disks)
+            .where(deployments.c.node_id == node.id, deployments.c.result == "done")
+            .where(deployments.c.intent == Intent.DEPLOY.value)
+            .order_by(deployments.c.id.desc())
+        )
+        with self._reading() as connection:
+            found = connection.execute(query).scalar()
+            return dict(found or {})
 
     def reporting_node(self, address: str, token: str) -> Node | None:
         """The node that may report with this token from this address: only for its newest deployment."""
         node = self.node_at(address)
         if node is None:
             return None
-        newest = select(func.max(deployments.c.id)).where(deployments.c.node_id == node.id).scalar_subquery()
         query = select(tokens.c.digest).where(
             tokens.c.digest == digest(token),
             tokens.c.purpose == "report",
             tokens.c.address == address,
             tokens.c.expires > datetime.now(UTC),
-            tokens.c.deployment_id == newest,
+            tokens.c.deployment_id == newest_deployment(node),
         )
         with self._reading() as connection:
             return node if connection.execute(query).first() else None
@@ -255,3 +305,7 @@ class Inventory:
         with self._reading() as connection:
             found = connection.execute(select(facts.c.value).where(facts.c.name == name)).scalar()
             return default if found is None else str(found)
+
+
+def newest_deployment(node: Node) -> "ScalarSelect[int]":
+    return select(func.max(deployments.c.id)).where(deployments.c.node_id == node.id).scalar_subquery()

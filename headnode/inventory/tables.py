@@ -115,6 +115,11 @@ deployments = Table(
     Column("session", String(64), unique=True),
     Column("step", String(200)),
     Column("percent", Integer),
+    # Bytes of the image that are on the node, and how many there are in all.
+    Column("received", BigInteger),
+    Column("total", BigInteger),
+    # The layout's names for disks → their serial numbers, as they were in the plan that was handed out.
+    Column("disks", JSON),
     Column("started", Moment, nullable=False),
     Column("deadline", Moment, nullable=False),
     Column("finished", Moment),

@@ -13,7 +13,7 @@ from typing import TypeVar
 from headnode.errors import HeadnodeError
 from headnode.lab import net
 from headnode.lab.net import Namespace, Switch
-from headnode.lab.process import Process, stop_recorded, wait_for
+from headnode.lab.process import MARK, Process, stop_recorded, wait_for
 
 T = TypeVar("T")
 ROOT = Path("/run/headnode-lab")
@@ -34,10 +34,12 @@ class Lab:
         self._stack = stack
         self._started = 0
         self._wiring: Namespace | None = None
+        self.hosts: dict[str, Namespace] = {}
 
     def host(self, role: str) -> Namespace:
         """A host without any NIC; Switch.attach gives it one."""
-        return self._stack.enter_context(net.namespace(self.name, role))
+        self.hosts[role] = self._stack.enter_context(net.namespace(self.name, role))
+        return self.hosts[role]
 
     def switch(self, name: str = "provision") -> Switch:
         """One broadcast domain; all are in one namespace, so that a machine can have NICs on several."""
@@ -57,7 +59,7 @@ class Lab:
         self._started += 1
         unique = f"{self._started:04d}-{name}"
         process = Process(
-            name, argv, namespace=namespace, env=env,
+            name, argv, namespace=namespace, env={MARK: self.name, **(env or {})},
             log=self.logs / f"{unique}.log", record=self.directory / f"{unique}.json",
         )  # fmt: skip
         self._stack.callback(process.stop)
@@ -136,7 +138,7 @@ def _locked(descriptor: int) -> bool:
 
 def _remove_leftovers(name: str, directory: Path) -> None:
     left = net.namespaces(name)
-    stop_recorded(directory, left)
+    stop_recorded(directory, name, left)
     for namespace in left:
         net.delete(namespace)
     for path in directory.iterdir():

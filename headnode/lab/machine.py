@@ -53,6 +53,8 @@ class Disk:
     path: Path
     size: int
     serial: str
+    # Every write fails, as on a disk that is worn out.
+    worn_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Machine:
     # QEMU's own ROM already is iPXE; another one (or none, as an empty path) shows what real firmware does.
     nic_rom: Path | None = None
     network_first: bool = True
+    # What its hardware clock shows when it is switched on, as QEMU writes it; the right time when not given.
+    clock: str = ""
     extra: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -119,6 +123,7 @@ def qemu_argv(machine: Machine, files: MachineFiles, taps: Sequence[str], accele
         "-nodefaults", "-no-user-config", "-display", "none",
         "-smbios", f"type=1,manufacturer=Headnode,product=Lab,serial={machine.serial or machine.name}",
         *(("-uuid", machine.uuid) if machine.uuid else ()),
+        *(("-rtc", f"base={machine.clock}") if machine.clock else ()),
         *_firmware(machine.firmware, files),
         "-chardev", f"socket,id=console,path={files.console_socket},server=on,wait=off{log}",
         "-device", "isa-serial,chardev=console",
@@ -161,8 +166,12 @@ def _disks(machine: Machine) -> list[str]:
     words = []
     for number, disk in enumerate(machine.disks):
         device = f"virtio-blk-pci,id=disk{number},drive=drive{number},serial={disk.serial}"
+        file = f"file={disk.path}"
+        if disk.worn_out:
+            error = "file.inject-error.0.event=none,file.inject-error.0.iotype=write,file.inject-error.0.errno=5"
+            file = f"file.driver=blkdebug,file.image.driver=file,file.image.filename={disk.path},{error}"
         words += [
-            "-drive", f"if=none,id=drive{number},format=raw,discard=unmap,file={disk.path}",
+            "-drive", f"if=none,id=drive{number},format=raw,discard=unmap,{file}",
             "-device", f"{device},bootindex={FIRST_DISK + number}",
         ]  # fmt: skip
     return words

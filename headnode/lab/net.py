@@ -2,6 +2,7 @@
 so that deleting the namespaces deletes everything."""
 
 import ctypes
+import json
 import os
 import re
 import socket
@@ -81,8 +82,13 @@ class Switch:
     namespace: Namespace
     bridge: str
 
-    def attach(self, host: Namespace, link: str, *, mac: str | None = None, address: str | None = None) -> str:
-        """Give a host a NIC on this switch; returns the name of the switch's port."""
+    def attach(
+        self, host: Namespace, link: str, *, mac: str | None = None, address: str | None = None, quiet: bool = False
+    ) -> str:
+        """Give a host a NIC on this switch; returns the name of the switch's port.
+
+        On a quiet one the kernel says nothing of its own accord, so that every packet is somebody's doing.
+        """
         port = self._free_port(f"v-{host.name.rsplit('-', 1)[-1]}")
         peer = f"peer name {link_name(link)} netns {host.name}"
         with_mac = f"{peer} address {mac}" if mac else peer
@@ -90,10 +96,17 @@ class Switch:
             f"link add {port} type veth {with_mac}",
             f"link set {port} master {self.bridge} up",
         )
+        if quiet:
+            host.ip(f"link set {link_name(link)} addrgenmode none")
         host.set_up(link)
         if address:
             host.add_address(link, address)
         return port
+
+    def heard(self, port: str) -> int:
+        """How many packets have come in at this port."""
+        said = run(["ip", "-n", self.namespace.name, "-s", "-j", "link", "show", "dev", link_name(port)]).stdout
+        return int(json.loads(said)[0]["stats64"]["rx"]["packets"])
 
     def add_tap(self, machine: str) -> str:
         tap = self._free_port(f"t-{machine}")

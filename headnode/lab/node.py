@@ -28,14 +28,25 @@ class MachineChassis:
         self.machine = machine
         self.boot = "none"
         self.light = 0
+        # A button does nothing then.
+        self.cord_pulled = False
 
     def powered(self) -> bool:
         return self.machine.is_on()
 
+    def was_on(self) -> bool:
+        """What the last order was, also when the lab was killed since."""
+        return self._order.exists()
+
+    @property
+    def _order(self) -> Path:
+        return self.machine.files.directory / "switched-on"
+
     def set_power(self, on: bool) -> None:
+        self._order.touch() if on else self._order.unlink(missing_ok=True)
         if not on:
             self.machine.power_off()
-        elif not self.machine.is_on():
+        elif not self.machine.is_on() and not self.cord_pulled:
             first = self.network_first()
             self.machine.power_on(network_first=first)
             self.back_to_usual(first)

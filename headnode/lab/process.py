@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from headnode.errors import HeadnodeError, ProgramMissing
 from headnode.lab.net import Namespace
@@ -14,6 +15,9 @@ from headnode.run import find, run, spawn
 
 POLL = 0.02
 TCP_LISTENING = "0A"
+# In the environment of all that a lab starts, and so of what they start in turn: whose it is, also after a crash.
+MARK = "HEADNODE_LAB"
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Process:
@@ -38,7 +42,7 @@ class Process:
         with log.open("ab") as out:
             self._popen = spawn(namespace.argv(argv), stdout=out, stderr=out, env=env)
         self.pid = self._popen.pid
-        record.write_text(json.dumps({"pid": self.pid, "started": started(self.pid)}))
+        write_record(record, self.pid, log)
 
     @property
     def alive(self) -> bool:
@@ -112,19 +116,51 @@ def started(pid: int) -> int | None:
     return int(fields[19]) if fields else None
 
 
-def stop_recorded(records: Path, in_namespaces: Sequence[str]) -> None:
-    """Kill what a killed lab left running: recorded processes and, in its namespaces, their children."""
-    sessions = set()
-    for record in sorted(records.glob("*.json")):
-        with contextlib.suppress(ValueError, KeyError):
-            said = json.loads(record.read_text())
-            sessions.add(int(said["pid"]))
-            if started(int(said["pid"])) == said["started"]:
-                _kill_and_wait(int(said["pid"]))
-    for pid in (pid for name in in_namespaces for pid in inhabitants(name)):
-        fields = _stat(pid)
-        if fields and int(fields[3]) in sessions:
+def write_record(path: Path, pid: int, log: Path) -> None:
+    said = {"pid": pid, "started": started(pid), "boot": BOOT.read_text().strip(), "log": str(log)}
+    path.write_text(json.dumps(said))
+
+
+def recorded(path: Path) -> int | None:
+    """The process that a record names, if it still is that one and has not ended."""
+    said = _record(path)
+    pid = int(said.get("pid", 0))
+    same = said.get("boot") == BOOT.read_text().strip() and started(pid) == said.get("started")
+    return pid if pid and same and (_stat(pid) or ["Z"])[0] != "Z" else None
+
+
+def stop_recorded(records: Path, lab: str, in_namespaces: Sequence[str]) -> None:
+    """Kill what a killed lab left running: recorded processes and, in its namespaces, what these had started."""
+    paths = sorted(records.glob("*.json"))
+    for path in paths:
+        if (pid := recorded(path)) is not None:
             _kill_and_wait(pid)
+    logs = {str(_record(path).get("log")) for path in paths}
+    for pid in (pid for name in in_namespaces for pid in inhabitants(name)):
+        # nginx, for one, writes its title over its environment; where its errors go it cannot hide.
+        if f"{MARK}={lab}".encode() in _environment(pid) or _errors_go_to(pid) in logs:
+            _kill_and_wait(pid)
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _errors_go_to(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/fd/2").readlink())
+    except OSError:
+        return ""
 
 
 def inhabitants(namespace: str) -> list[int]:

@@ -17,9 +17,15 @@ class Rogue:
     mac: str
     boot_file: str
     process: Process
+    port: str
 
     def stop(self) -> None:
         self.process.stop()
+
+    def remove(self, switch: Switch) -> None:
+        """Stop it and pull its cable."""
+        self.stop()
+        switch.remove(self.port)
 
 
 def start_rogue(
@@ -33,10 +39,10 @@ def start_rogue(
 ) -> Rogue:
     """Attach the server and start it; it offers the upper half of its own network."""
     host = lab.host(role)
-    switch.attach(host, LINK, mac=mac, address=address)
+    port = switch.attach(host, LINK, mac=mac, address=address)
     own = IPv4Interface(address)
     first = own.network.network_address + own.network.num_addresses // 2
     last = own.network.broadcast_address - 1
     lines = [f"interface={LINK}", f"dhcp-range={first},{last},5m", "dhcp-authoritative", "no-ping"]
     process = start_dnsmasq(lab, host, role, [*lines, *([f"dhcp-boot={boot_file}"] if boot_file else [])])
-    return Rogue(str(own.ip), mac, boot_file, process)
+    return Rogue(str(own.ip), mac, boot_file, process, port)

@@ -2,42 +2,26 @@
 
 import signal
 import threading
-from collections.abc import Callable
 from functools import partial
 
-from headnode.errors import HeadnodeError
-from headnode.log import configure, logger
+from headnode.log import configure
 from headnode.paths import Paths
+from headnode.reconcile import notifying
 from headnode.reconcile.duties import (
+    Duty,
     close_overdue_windows,
     fail_overdue_work,
+    finish_publishing,
+    lead,
     leave_when_the_site_changes,
     look_for_foreign_dhcp,
+    start_all,
 )
 from headnode.reconcile.recording import Recorder
 from headnode.reconcile.reloading import Control, Reloader
 from headnode.reconcile.watching import Watcher
 from headnode.supervisor import notify
 from headnode.workflows.context import Context
-
-Duty = Callable[[threading.Event], None]
-LONGEST_PAUSE = 30.0
-
-
-def persistently(name: str, work: Duty, stop: threading.Event, pause: float = 1.0) -> None:
-    """A fault in one duty is logged and the duty taken up again; it never takes the others with it."""
-    failures = 0
-    while not stop.is_set():
-        try:
-            work(stop)
-            failures = 0
-        except HeadnodeError as error:
-            failures += 1
-            logger("headnode.reconcile").error("stumbled", duty=name, reason=error.message)
-        except Exception as error:  # noqa: BLE001 - duties must survive what nobody thought of
-            failures += 1
-            logger("headnode.reconcile").error("stumbled", duty=name, reason=repr(error)[:1000])
-        stop.wait(min(pause * 2 ** min(failures, 10), LONGEST_PAUSE))
 
 
 def main() -> None:
@@ -50,22 +34,22 @@ def main() -> None:
     control = Control(context.paths, reloader)
     # Whatever was published while nobody listened takes effect now.
     reloader.request({"everything"})
-    duties: dict[str, Duty] = {
+    once_for_all: dict[str, Duty] = {
+        "discovery": partial(close_overdue_windows, context),
+        "deadlines": partial(fail_overdue_work, context),
+        "publishing": partial(finish_publishing, context),
+        "notifying": partial(notifying.tell_people, context),
+    }
+    here: dict[str, Duty] = {
         "control": control.run,
         "reload": reloader.run,
         "record": Recorder(context).run,
         "watch": Watcher(context).run,
-        "discovery": partial(close_overdue_windows, context),
-        "deadlines": partial(fail_overdue_work, context),
         "foreign-dhcp": partial(look_for_foreign_dhcp, context),
         "site": partial(leave_when_the_site_changes, context),
+        "lead": partial(lead, context, once_for_all),
     }
-    threads = [
-        threading.Thread(target=persistently, args=(name, work, stop), name=name, daemon=True)
-        for name, work in duties.items()
-    ]
-    for thread in threads:
-        thread.start()
+    threads = start_all(here, stop)
     notify("READY=1")
     while not stop.wait(1.0):
         pass

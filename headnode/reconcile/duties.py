@@ -1,14 +1,19 @@
 """The small duties: closing windows, ending overdue work, looking for foreign DHCP, noticing a new site.yaml."""
 
 import threading
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from headnode import sitefile
 from headnode.errors import HeadnodeError
+from headnode.lifecycle import WORKING
 from headnode.log import logger
-from headnode.model import Severity
+from headnode.model import Severity, State
 from headnode.workflows import deploy, discovery, publishing, serve
 from headnode.workflows.context import Context
+
+Duty = Callable[[threading.Event], None]
+LONGEST_PAUSE = 30.0
 
 
 def close_overdue_windows(context: Context, stop: threading.Event) -> None:
@@ -32,6 +37,61 @@ def close_window(context: Context) -> None:
 def fail_overdue_work(context: Context, stop: threading.Event) -> None:
     while not stop.wait(2.0):
         deploy.expire_overdue(context)
+
+
+def finish_publishing(context: Context, stop: threading.Event) -> None:
+    """Whoever asked for work, or heard its end, may have died before that was live: then it is made live here."""
+    while not stop.wait(2.0):
+        published = int(context.inventory.fact("published_revision", "0"))
+        if context.inventory.newest() > published:
+            _, changed = context.inventory.changed_since(published)
+            if any(node.state in (*WORKING, State.FAILED) for node in changed):
+                publishing.publish_changes(context.because("publishing was left undone"))
+
+
+def lead(context: Context, duties: Mapping[str, Duty], stop: threading.Event) -> None:
+    """What is done once for the whole cluster is done by one process, whatever number of head nodes there are."""
+    held = context.inventory.lead("reconcile")
+    if held is None:
+        stop.wait(1.0)
+        return
+    logger("headnode.reconcile").info("leading")
+    over = threading.Event()
+    threads = start_all(duties, over)
+    try:
+        while not stop.wait(1.0) and held.held():
+            pass
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(5.0)
+        held.release()
+
+
+def start_all(duties: Mapping[str, Duty], stop: threading.Event) -> list[threading.Thread]:
+    threads = [
+        threading.Thread(target=persistently, args=(name, work, stop), name=name, daemon=True)
+        for name, work in duties.items()
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def persistently(name: str, work: Duty, stop: threading.Event, pause: float = 1.0) -> None:
+    """A fault in one duty is logged and the duty taken up again; it never takes the others with it."""
+    failures = 0
+    while not stop.is_set():
+        try:
+            work(stop)
+            failures = 0
+        except HeadnodeError as error:
+            failures += 1
+            logger("headnode.reconcile").error("stumbled", duty=name, reason=error.message)
+        except Exception as error:  # noqa: BLE001 - duties must survive what nobody thought of
+            failures += 1
+            logger("headnode.reconcile").error("stumbled", duty=name, reason=repr(error)[:1000])
+        stop.wait(min(pause * 2 ** min(failures, 10), LONGEST_PAUSE))
 
 
 def look_for_foreign_dhcp(context: Context, stop: threading.Event) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # A machine that asks again and again is written down this often.
 PAUSE = 5.0
+# A machine that asks after this long has been started again.
+A_BOOT = 120.0
 # Made-up hardware addresses must not fill the disk: so many are written at a time, and so many are kept.
 MOST_AT_ONCE = 100
 MOST_KEPT = 1000
@@ -25,6 +27,8 @@ class Watcher:
         self.context = context
         self.written: dict[str, float] = {}
         self.waiting: dict[str, Sighting] = {}
+        # What the firmware of a node said last, and when: once for each boot is enough.
+        self.architectures: dict[str, tuple[str | None, float]] = {}
 
     def run(self, stop: threading.Event) -> None:
         from pxe.dhcp import Op
@@ -52,6 +56,7 @@ class Watcher:
             self.written.clear()
         self.written.update(dict.fromkeys(heard, time.monotonic()))
         known, _ = self.context.inventory.owners()
+        self.note_architectures([(known[mac], found) for mac, found in heard.items() if mac in known])
         unknown = [found for mac, found in heard.items() if mac not in known]
         if not unknown:
             return
@@ -61,6 +66,19 @@ class Watcher:
         if len(kept) > MOST_KEPT:
             with self.context.inventory.change("boot plane", "the longest unseen are forgotten") as change:
                 change.forget_seen([old.mac for old in kept[:-MOST_KEPT]])
+
+    def note_architectures(self, heard: list[tuple[str, Sighting]]) -> None:
+        """Which firmware asks: a boot program for another kind of machine is a common reason for silence."""
+        now = time.monotonic()
+        told = {node: said for node, said in self.architectures.items() if now - said[1] < A_BOOT}
+        changed = [(node, s) for node, s in heard if s.architecture not in (None, told.get(node, ("", 0))[0])]
+        self.architectures = {**told, **{node: (seen.architecture, now) for node, seen in changed}}
+        if not changed:
+            return
+        with self.context.inventory.change("boot plane", "seen on the provision network") as change:
+            for node, seen in changed:
+                message = f"its firmware is {seen.architecture}"
+                change.record("dhcp.architecture", message, node=node, data={"architecture": seen.architecture})
 
 
 def sighting(packet: "Packet", at: datetime) -> Sighting:

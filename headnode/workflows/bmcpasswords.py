@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headnode import effective, vault
+from headnode.bmclink import Answer
 from headnode.errors import InvalidInput
 from headnode.model import BmcAccess, Node
-from headnode.workflows import power
-from headnode.workflows.bmcs import Answer
+from headnode.workflows import asking, power
+from headnode.workflows.asking import OnAnswer, quietly
 from headnode.workflows.context import Context
-from headnode.workflows.power import OnAnswer, quietly
 from ipmi.passwords import is_vendor_default, new_password
 
 # With a mark at its end, so that no node's name is the beginning of another's.
@@ -62,7 +62,7 @@ def adopt(
     sealed = vault.seal(password or "", context.paths.secret_key)
     tried = [replace(node, bmc=replace(node.bmc, sealed_password=sealed)) if node.bmc else node for node in nodes]
     # Not through headnode-bmc: it would ask with the password that it knows.
-    answers = power.ask_here(context, tried, {"verb": "power", "action": "status", "fanout": fanout}, on_answer)
+    answers = asking.ask_here(context, tried, {"verb": "power", "action": "status", "fanout": fanout}, on_answer)
     keep(context, {answer.name: sealed for answer in answers if answer.ok})
     return [replace(answer, status="remembered") if answer.ok else answer for answer in answers]
 

@@ -3,49 +3,33 @@
 The same questions are answered by headnode-bmc, whose sessions are open, and by a command that finds it not running.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import asdict, replace
 from typing import Any
 
 from headnode import effective, vault
+from headnode.bmclink import Answer
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import BmcDriver, Node
 from headnode.paths import Paths
 from headnode.site import Site
 from headnode.workflows.context import Context
 from ipmi.bmc import Bmc
-from ipmi.faults import WrongCredentials
-from ipmi.fleet import Fleet, Outcome, Target
+from ipmi.faults import Unsupported, WrongCredentials
+from ipmi.fleet import FANOUT, Fleet, Outcome, Target, each
 from ipmi.readings import BootDevice, Credentials, PowerAction, PowerState
+from ipmi.stagger import watts
 
 Question = Callable[[Bmc], Awaitable[Any]]
-FANOUT = 256
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What one node's BMC said, or what is wrong with it; `status` is the word that output is folded by."""
-
-    name: str
-    status: str
-    value: Any = None
-    error: str = ""
-    hint: str = ""
-    seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        return not self.error
-
-    @classmethod
-    def of(cls, outcome: Outcome[Any]) -> "Answer":
-        if outcome.fault is None:
-            status = outcome.value if isinstance(outcome.value, str) else "ok"
-            return cls(outcome.name, status, outcome.value, seconds=outcome.seconds)
-        fault = outcome.fault
-        return cls(outcome.name, fault.status, None, fault.message, fault.hint, outcome.seconds)
+def answer_of(outcome: Outcome[Any]) -> Answer:
+    if outcome.fault is None:
+        status = outcome.value if isinstance(outcome.value, str) else "ok"
+        return Answer(outcome.name, status, outcome.value, seconds=outcome.seconds)
+    fault = outcome.fault
+    return Answer(outcome.name, fault.status, None, fault.message, fault.hint, outcome.seconds)
 
 
 def local_address(site: Site) -> str:
@@ -75,8 +59,9 @@ async def fleet_of(site: Site) -> AsyncIterator[Fleet]:
 
 def targets(context: Context, nodes: Iterable[Node]) -> list[Target]:
     """The BMCs of those nodes that have one and a password for it, unsealed."""
+    unseal = vault.unsealer(context.paths.secret_key)
     return [
-        target(context, node, node.bmc.address, node.bmc.sealed_password)
+        target(context.site, node, node.bmc.address, unseal(node.bmc.sealed_password))
         for node in nodes
         if node.bmc is not None and node.bmc.sealed_password
     ]
@@ -96,14 +81,9 @@ def unanswerable(nodes: Iterable[Node]) -> list[Answer]:
     return found
 
 
-def target(context: Context, node: Node, address: str, sealed: str) -> Target:
-    values = effective.effective(context.site, node)
-    return Target(
-        node.name,
-        address,
-        Credentials(str(values["bmc_user"].value), vault.unseal(sealed, context.paths.secret_key)),
-        BmcDriver(values["bmc_driver"].value or BmcDriver.AUTO),
-    )
+def target(site: Site, node: Node, address: str, password: str) -> Target:
+    user, driver = effective.values(site, node, ("bmc_user", "bmc_driver"))
+    return Target(node.name, address, Credentials(str(user), password), BmcDriver(driver or BmcDriver.AUTO))
 
 
 # -- questions -------------------------------------------------------------------------------------------
@@ -148,6 +128,15 @@ async def sensors(bmc: Bmc) -> list[dict[str, Any]]:
         {"sensor": r.name, "value": r.value, "unit": r.unit, "health": r.health.value, "states": list(r.states)}
         for r in await bmc.sensors()
     ]
+
+
+async def draw(bmc: Bmc) -> dict[str, Any]:
+    """Whether it is on, and what it draws if its sensors tell."""
+    if await bmc.power() is PowerState.OFF:
+        return {"on": False, "watts": 0.0}
+    with suppress(Unsupported):
+        return {"on": True, "watts": watts(await bmc.sensors())}
+    return {"on": True, "watts": None}
 
 
 async def event_log(bmc: Bmc) -> list[dict[str, Any]]:
@@ -195,6 +184,7 @@ QUESTIONS: Mapping[str, Callable[[Mapping[str, Any]], Question]] = {
     "bootdev": boot_question,
     "netboot": lambda request: boot_from_network,
     "sensors": lambda request: sensors,
+    "draw": lambda request: draw,
     "sel": lambda request: event_log,
     "sel-clear": lambda request: clear_event_log,
     "identity": lambda request: identity,
@@ -205,34 +195,26 @@ QUESTIONS: Mapping[str, Callable[[Mapping[str, Any]], Question]] = {
 # -- asking ----------------------------------------------------------------------------------------------
 
 
-async def perform(fleet: Fleet, request: Mapping[str, Any], paths: Paths) -> AsyncIterator[Answer]:
-    """Ask the BMCs named in a request, each at its time and so many at once; answers as they come."""
-    names = [str(name) for name in request.get("names", ())]
-    starts: Mapping[str, float] = request.get("starts") or {}
-    room = asyncio.Semaphore(max(1, int(request.get("fanout") or FANOUT)))
+async def perform(
+    fleet: Fleet, names: Sequence[str], request: Mapping[str, Any], paths: Paths
+) -> AsyncIterator[Answer]:
+    """Ask these BMCs what a request says, each at its time and so many at once; answers as they come."""
     sealed: Mapping[str, str] = request.get("sealed") or {}
     asked = None if request.get("verb") == "set-password" else question(request)
 
     async def one(name: str) -> Answer:
-        await asyncio.sleep(float(starts.get(name, 0.0)))
-        async with room:
-            forgive(fleet, name)
-            try:
-                if asked is None:
-                    return await change_password(fleet, name, [vault.unseal(s, paths.secret_key) for s in sealed[name]])
-                return Answer.of(await fleet.one(name, asked))
-            except HeadnodeError as error:
-                return Answer(name, "failed", error=error.message, hint=error.hint)
+        forgive(fleet, name)
+        try:
+            if asked is None:
+                return await change_password(fleet, name, [vault.unseal(s, paths.secret_key) for s in sealed[name]])
+            return answer_of(await fleet.one(name, asked))
+        except HeadnodeError as error:
+            return Answer(name, "failed", error=error.message, hint=error.hint)
 
-    tasks = [asyncio.create_task(one(name)) for name in names]
-    try:
-        for done in asyncio.as_completed(tasks):
-            yield await done
-    finally:
-        # Whoever asked has gone away: those whose turn has not come stay as they are.
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    fanout = max(1, int(request.get("fanout") or FANOUT))
+    async with aclosing(each(names, one, starts=request.get("starts") or {}, fanout=fanout)) as answers:
+        async for answer in answers:
+            yield answer
 
 
 def forgive(fleet: Fleet, name: str) -> None:
@@ -257,7 +239,7 @@ async def change_password(fleet: Fleet, name: str, passwords: list[str]) -> Answ
     if outcome.fault is None:
         # The session is open with it already; the console rides on.
         fleet.targets[name] = replace(now, credentials=replace(now.credentials, password=new))
-    return Answer.of(outcome)
+    return answer_of(outcome)
 
 
 async def set_password(bmc: Bmc, user: str, password: str) -> str:

@@ -95,6 +95,12 @@ class LineFinder:
             self.begun = record.at
         self.unfinished = rest[-LONGEST_LINE:]
 
+    def last(self) -> Iterator[tuple[float, str]]:
+        """The line that nothing followed yet, such as a prompt."""
+        text = plain(self.unfinished)
+        if text and self.pattern.search(text):
+            yield self.begun, text
+
 
 def plain(line: bytes) -> str:
     """Without colours and cursor movements, safe to print."""

@@ -6,13 +6,16 @@ import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headnode import __version__, sitefile
+from headnode import __version__
 from headnode.errors import HeadnodeError
-from headnode.inventory import Inventory
 from headnode.paths import Paths
-from headnode.site import Site
-from headnode.workflows.fit import misfits
+
+# The site and the inventory take longer to import than some commands take in all: only when they are asked for.
+if TYPE_CHECKING:
+    from headnode.inventory import Inventory
+    from headnode.site import Site
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,14 @@ class Context:
 
     @cached_property
     def site_text(self) -> bytes:
+        from headnode import sitefile
+
         return sitefile.read(self.paths.site_file)
 
     @cached_property
-    def site(self) -> Site:
+    def site(self) -> "Site":
+        from headnode import sitefile
+
         return sitefile.parse(self.site_text, str(self.paths.site_file))
 
     def refresh(self) -> None:
@@ -35,6 +42,9 @@ class Context:
         A file that cannot be used, half-saved perhaps, leaves the one that was read in force: it must not stop what is
         under way, and whoever edited it is told by the next command.
         """
+        from headnode import sitefile
+        from headnode.workflows.fit import misfits
+
         try:
             text = sitefile.read(self.paths.site_file)
             if text == self.site_text:
@@ -46,7 +56,9 @@ class Context:
             self.__dict__.update(site_text=text, site=newer)
 
     @cached_property
-    def inventory(self) -> Inventory:
+    def inventory(self) -> "Inventory":
+        from headnode.inventory import Inventory
+
         return Inventory.open(self.site.database.url, self.paths.database)
 
     @property

@@ -4,22 +4,25 @@ Every change here is a transaction of its own and can be repeated: an agent that
 that lost power starts again, and a head node that was restarted goes on from what the database says.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headnode import lifecycle
 from headnode.errors import InvalidInput, NotFound
 from headnode.inventory import Change
-from headnode.model import Deployment, Intent, Node, Severity, State
+from headnode.model import Deployment, Event, Intent, Node, Severity, State
 from headnode.nodeset import fold
-from headnode.workflows import publishing
+from headnode.workflows import publishing, why
 from headnode.workflows.context import Context
 
 TRIGGERS = {Intent.INSPECT: "inspect", Intent.DEPLOY: "deploy"}
 # More boots than any deployment needs, and few enough that a node in a loop is noticed.
 MOST_TOKENS = 50
+# A node that begins this often and never finishes restarts by itself: a fault of its hardware, not of its luck.
+MOST_CLAIMS = 5
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,12 @@ def claim(context: Context, token: str, address: str) -> Claimed | None:
         return None
     deployment, node = found
     with context.inventory.change("agent", "network boot") as change:
+        claims = change.tokens_used(deployment)
         change.record("agent.claimed", f"the agent runs and takes up: {deployment.intent}", node=node.name)
+    if claims > MOST_CLAIMS and deployment.intent is not Intent.RESCUE:
+        reason = f"it restarted by itself: the ramdisk began {claims} times and never finished"
+        fail(context, node, node.state.value, reason, actor="head node")
+        return None
     return Claimed(session, deployment, node)
 
 
@@ -114,35 +122,63 @@ def report_hardware(context: Context, node: Node, facts: Mapping[str, Any]) -> N
         change.record("agent.inventory", f"reported its hardware: {counted}", node=node.name)
 
 
-def progress(context: Context, deployment: Deployment, happened: Sequence[Mapping[str, Any]]) -> None:
-    """Steps become events; percentages only move the bar."""
+def progress(
+    context: Context, deployment: Deployment, happened: Sequence[Mapping[str, Any]], now: object = None
+) -> None:
+    """Steps become events; percentages only move the bar. `now` is what the node's clock said when it sent them."""
     last = happened[-1] if happened else {}
-    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
-        change.progress(deployment.id, text_or_none(last.get("step")), number_or_none(last.get("percent")))
-        for said in happened:
-            if said.get("kind") != "progress":
-                kind = f"agent.{said.get('kind') or 'step'}"[:64]
-                change.record(kind, str(said.get("message", ""))[:500], node=deployment.node)
+    cause = f"{deployment.intent} {deployment.id}"
+    with context.inventory.change("agent", cause) as change:
+        change.progress(
+            deployment.id,
+            text_or_none(last.get("step")),
+            percent_or_none(last.get("percent")),
+            bytes_or_none(last.get("bytes")),
+            bytes_or_none(last.get("total")),
+        )
+        change.record_all(
+            Event(
+                kind=f"agent.{said.get('kind') or 'step'}"[:64],
+                message=str(said.get("message", ""))[:500],
+                actor="agent",
+                cause=cause,
+                node=deployment.node,
+                data={"step": text_or_none(said.get("step"))},
+                at=on_our_clock(said.get("at"), now, change.now, deployment.started),
+            )
+            for said in happened
+            if said.get("kind") != "progress"
+        )
+
+
+def on_our_clock(theirs: object, theirs_now: object, ours_now: datetime, earliest: datetime) -> datetime:
+    """When something happened, by the head node's clock: a node's own may be years off, but it counts seconds well.
+
+    Nothing is before its deployment or after now, whatever a node says.
+    """
+    if not isinstance(theirs, int | float) or not isinstance(theirs_now, int | float):
+        return ours_now
+    ago = min(max(theirs_now - theirs, 0.0), (ours_now - earliest).total_seconds())
+    return ours_now - timedelta(seconds=max(ago, 0.0))
 
 
 def done(context: Context, deployment: Deployment, node: Node) -> None:
     """The agent has finished. Booting from disk is live before this returns, so no node reinstalls in a loop."""
-    if deployment.finished is not None:
-        return
     trigger = {Intent.DEPLOY: "deployed", Intent.INSPECT: "inspected"}.get(deployment.intent)
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
-        current = change.nodes([node.name])[0]
-        state = current.state
-        if trigger and trigger in lifecycle.triggers(state):
-            state = lifecycle.move(state, trigger)
-        deadline = lifecycle.deadline(state, change.now)
-        change.replace([replace(current, state=state, intent=Intent.DISK, deadline=deadline)])
-        change.record(
-            trigger or "done", f"{deployment.intent} finished; it boots from its disk from now on", node=node.name
-        )
+        # Finished in the same transaction: from here on no boot can claim it again, and nothing is erased twice.
+        if change.finish_deployment(deployment.id, "done"):
+            current = change.nodes([node.name])[0]
+            state = current.state
+            if trigger and trigger in lifecycle.triggers(state):
+                state = lifecycle.move(state, trigger)
+            deadline = lifecycle.deadline(state, change.now)
+            change.replace([replace(current, state=state, intent=Intent.DISK, deadline=deadline)])
+            change.record(
+                trigger or "done", f"{deployment.intent} finished; it boots from its disk from now on", node=node.name
+            )
+    # Also when it was said before: whoever died between the two left this undone.
     publishing.publish_changes(context)
-    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
-        change.finish_deployment(deployment.id, "done")
 
 
 def failed(context: Context, deployment: Deployment, node: Node, step: str, reason: str) -> None:
@@ -150,13 +186,17 @@ def failed(context: Context, deployment: Deployment, node: Node, step: str, reas
     fail(context, node, f"{deployment.intent}: {step}"[:32], reason, actor="agent")
 
 
-def fail(context: Context, node: Node, phase: str, reason: str, *, actor: str) -> None:
+def fail(context: Context, node: Node, phase: str, reason: str, *, actor: str, unchanged: bool = False) -> None:
+    """With `unchanged`, only if the node still is in the same state with the same deadline as it was seen."""
     with context.inventory.change(actor, f"{phase}") as change:
         current = change.nodes([node.name])[0]
+        if unchanged and (current.state, current.deadline) != (node.state, node.deadline):
+            return
         state = State.FAILED if current.state in lifecycle.WORKING else current.state
         change.close_deployments(current, "failed", reason)
         change.replace([replace(current, state=state, intent=Intent.DISK, phase=phase, reason=reason, deadline=None)])
-        change.record("failed", f"{phase}: {reason}", node=node.name, severity=Severity.ERROR)
+        data = {"phase": phase, "reason": reason}
+        change.record("failed", f"{phase}: {reason}", node=node.name, severity=Severity.ERROR, data=data)
     publishing.publish_changes(context)
 
 
@@ -196,14 +236,18 @@ def expire_overdue(context: Context) -> None:
     now = datetime.now(UTC)
     for node in context.inventory.overdue():
         if reason := lifecycle.overdue(node.state, node.deadline, now):
-            running = context.inventory.deployment(node)
-            where = f"; last step: {running.step}" if running and running.step else "; the agent never spoke"
-            fail(context, node, node.state.value, reason + where, actor="reconcile")
+            reason = f"{reason}: {why.in_words(context, node)}"
+            fail(context, node, node.state.value, reason, actor="reconcile", unchanged=True)
 
 
 def text_or_none(value: object) -> str | None:
     return str(value)[:200] if isinstance(value, str) and value else None
 
 
-def number_or_none(value: object) -> int | None:
-    return max(0, min(100, int(value))) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def percent_or_none(value: object) -> int | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return max(0, min(100, int(value))) if number else None  # type: ignore[call-overload]
+
+
+def bytes_or_none(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 62 else None

@@ -8,9 +8,11 @@ from typing import Any
 from headnode.effective import SETTINGS, known_profile, nearest, profile_chain
 from headnode.errors import NotFound
 from headnode.site import BUILT_IN
+from headnode.workflows import gpu
 from headnode.workflows.context import Context
 from images import build as builder
 from images.bootstrap import Progress
+from images.nvidia.stack import Kind
 from images.ramdisk import build as ramdisk_builder
 from images.ramdisk.recipe import ramdisk_recipe
 from images.recipes import image_recipe
@@ -33,10 +35,15 @@ def logs(context: Context) -> Path:
 
 def build(context: Context, name: str, *, profile: str | None, kernel: str, progress: Progress) -> Image:
     """Build the next version of an image from what its profile says."""
+    chosen = profile_of(context, name, profile)
+    settings = profile_settings(context, chosen)
+    stack = gpu.stack_of_profile(context, chosen, settings)
+    progress(f"NVIDIA: {stack.summary}")
+    archives = gpu.archive_sources(context, stack.values(Kind.ARCHIVE))
     return builder.build(
         store(context),
         name,
-        image_recipe(profile_settings(context, profile_of(context, name, profile)), kernel=kernel),
+        image_recipe(settings, kernel=kernel, stack=stack, archives=archives),
         signer(context.paths.config),
         work=workplace(context),
         logs=logs(context),

@@ -35,10 +35,29 @@ def select(context: Context, text: str | None, *, retired: bool = False) -> list
         found = context.inventory.nodes()
         return sorted(found, key=lambda node: nodeset.natural_key(node.name))
     groups: dict[str, list[str]] = {}
-    if set("@*?") & set(text):
+    if names_groups(text):
         groups = {"all": context.inventory.names(), **context.inventory.groups()}
     names = nodeset.expand(text, groups=groups)
-    found = context.inventory.nodes(names, retired=retired)
+    return all_found(text, names, context.inventory.nodes(names, retired=retired))
+
+
+def pick(known: Mapping[str, Node], text: str) -> list[Node]:
+    """As `select`, from nodes that are at hand already. Pure."""
+    groups: dict[str, list[str]] = {}
+    if names_groups(text):
+        groups["all"] = list(known)
+        for node in known.values():
+            for group in node.groups:
+                groups.setdefault(group, []).append(node.name)
+    names = nodeset.expand(text, groups=groups)
+    return all_found(text, names, [known[name] for name in names if name in known])
+
+
+def names_groups(text: str) -> bool:
+    return bool(set("@*?") & set(text))
+
+
+def all_found(text: str, names: Sequence[str], found: Sequence[Node]) -> list[Node]:
     missing = {*names} - {node.name for node in found}
     if missing:
         verb = "is" if len(missing) == 1 else "are"
@@ -289,6 +308,7 @@ def retire(context: Context, names: Sequence[str]) -> list[str]:
                 f"{nodeset.fold(locked)} locked; nothing was retired",
                 hint="'headnode set NODE locked=false' unlocks",
             )
+        change.forget_disks(nodes)
         change.record_all(
             Event("retire", "retired; its MAC, address and BMC are free again", change.actor, change.cause, node.name,
                   data={key: value for key, value in document(node).items() if key != "settings"})

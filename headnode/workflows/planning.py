@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import templates
-from headnode.effective import effective
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Node
-from headnode.workflows import hostkeys, images
+from headnode.workflows import gpu, hostkeys, images
 from headnode.workflows.context import Context
 from images.agent import firstboot
+from images.nvidia.stack import Kind
 
 # An agent's log is kept whole up to here; what comes after says nothing new.
 LOG_LIMIT = 8 * 1024 * 1024
@@ -21,6 +21,7 @@ REPORTER = "headnode-report.service"
 
 def image_for(context: Context, nodes: Sequence[Node], wanted: str | None) -> dict[str, str]:
     """Node → the exact version of the image it gets; asked for before anything is changed."""
+    gpu.refuse_impossible(context, nodes)
     chosen: dict[str, str] = {}
     for node in nodes:
         name = wanted or str(settings_of(context, node)["image"])
@@ -29,7 +30,7 @@ def image_for(context: Context, nodes: Sequence[Node], wanted: str | None) -> di
 
 
 def settings_of(context: Context, node: Node) -> dict[str, Any]:
-    return {key: found.value for key, found in effective(context.site, node).items()}
+    return gpu.settings_of(context, node)
 
 
 def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, Any]:
@@ -38,15 +39,9 @@ def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, 
     if facts is None:
         raise InvalidInput(f"{node.name} has not reported its hardware", hint=f"headnode inspect {node.name}")
     made = computed_plan(context, node, facts, str(deployment.image), set(deployment.consent), deployment.id)
-    # systemd is told about the report once the files are there.
-    enable = {"name": "report at the first start", "do": "chroot", "argv": ["systemctl", "enable", REPORTER],
-              "target": "/target"}  # fmt: skip
-    steps: list[dict[str, Any]] = []
-    for step in made["steps"]:
-        steps.append(step)
-        if step["do"] == "overlay":
-            steps.append(enable)
-    return {**made, "steps": steps}
+    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+        change.remember_disks(deployment.id, {disk["name"]: disk["serial"] for disk in made["disks"]})
+    return made
 
 
 def computed_plan(
@@ -61,6 +56,7 @@ def computed_plan(
         known = ", ".join(context.site.layouts)
         raise NotFound(f"{node.name}'s layout is '{settings['layout']}', which site.yaml does not define ({known})")
     found = images.find(context, image)
+    gpu.refuse_unfit_image(gpu.stack_of(context, node), image, (package["name"] for package in found.packages))
     return deploy_plan(
         str(settings["layout"]),
         layout,
@@ -70,6 +66,7 @@ def computed_plan(
         settings=settings,
         deployment=number,
         consent=consent,
+        deployed=context.inventory.deployed_disks(node),
     )
 
 
@@ -83,6 +80,8 @@ def preview(context: Context, node: Node, image: str | None, consent: Sequence[s
         made = computed_plan(context, node, facts, str(image), set(consent), 0)
     except HeadnodeError as error:
         yield f"refused: {error.message}"
+        if error.hint:
+            yield f"  hint: {error.hint}"
         return
     for disk in made["disks"]:
         yield f"disk {disk['name']}: {disk['device']}, serial {disk['serial'] or '-'}, {disk['size'] / 1e9:.1f} GB"
@@ -100,8 +99,11 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
     from images.overlay import Secrets, overlay
 
     certificate = (context.paths.ca / "ca.crt").read_text()
-    secrets = Secrets(hostkeys.host_keys(context, node.name), certificate)
-    made = overlay(context.site, node, settings_of(context, node), secrets)
+    stack = gpu.stack_of(context, node)
+    keys = gpu.archive_keys(context, stack.values(Kind.ARCHIVE))
+    authority = hostkeys.authority_line(context, make=True)
+    secrets = Secrets(hostkeys.certified_keys(context, node), certificate, authority, keys)
+    made = overlay(context.site, node, settings_of(context, node), secrets, stack)
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
 
 
@@ -113,14 +115,18 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         "url": f"http://{context.site.provision.head}/node/v1/verify",
         "token": token,
         "hostname": f"{node.name}",
+        "gpus": gpu.expected(gpu.stack_of(context, node)),
         "mounts": [v.mount for v in layout_volumes(context, node) if v.mount and v.type not in ("swap", "swapfile")],
     }
     script = Path(firstboot.__file__).read_bytes()
     unit = templates.render("overlay/report.service.j2", made_from=f"node {node.name}")
+    wanted = templates.render("overlay/multi-user.conf.j2", made_from=f"node {node.name}", units=[REPORTER])
     return [
         entry("/etc/headnode/report.json", json.dumps(expected).encode(), 0o600),
         entry("/usr/local/sbin/headnode-report", script, 0o755),
         entry(f"/etc/systemd/system/{REPORTER}", unit.encode(), 0o644),
+        # As for the overlay's own units: a drop-in switches it on, without a program of the new system.
+        entry("/etc/systemd/system/multi-user.target.d/headnode-report.conf", wanted.encode(), 0o644),
     ]
 
 

@@ -1,70 +1,20 @@
 """Power, boot device, sensors, event log and passwords of nodes through their BMCs."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from headnode import bmclink, effective, machine
+from headnode import effective, machine
+from headnode.bmclink import Answer
 from headnode.errors import InvalidInput
 from headnode.model import Event, Node, Severity
 from headnode.nodeset import fold
 from headnode.site import Site
-from headnode.workflows import bmcs
-from headnode.workflows.bmcs import Answer
+from headnode.workflows.asking import OnAnswer, ask, quietly
 from headnode.workflows.context import Context
 from ipmi.stagger import Starter, plan
 
-OnAnswer = Callable[[Answer], None]
 # What changes a node; asking and blinking do not.
 CHANGES = frozenset({"power", "bootdev", "netboot", "sel-clear", "set-password"})
-
-
-def quietly(answer: Answer) -> None:
-    """Nobody watches."""
-
-
-def ask(
-    context: Context, nodes: Sequence[Node], request: Mapping[str, Any], on_answer: OnAnswer = quietly
-) -> list[Answer]:
-    """Every node's answer, in the nodes' order: from headnode-bmc when it runs, else by asking from here."""
-    with bmclink.connected(context.paths) as connection:
-        if connection is None:
-            return ask_here(context, nodes, request, on_answer)
-        without = bmcs.unanswerable(nodes)
-        missing = {answer.name for answer in without}
-        question = {**request, "names": [node.name for node in nodes if node.name not in missing]}
-        answers: dict[str, Answer] = {}
-        for answer in chain(without, (Answer(**line) for line in bmclink.ask(connection, question))):
-            answers[answer.name] = answer
-            on_answer(answer)
-        return [answers[node.name] for node in nodes]
-
-
-def ask_here(
-    context: Context, nodes: Sequence[Node], request: Mapping[str, Any], on_answer: OnAnswer = quietly
-) -> list[Answer]:
-    """Ask from this process, with sessions that last as long as the question."""
-    found = bmcs.targets(context, nodes)
-    answers: dict[str, Answer] = {}
-
-    def keep(answer: Answer) -> None:
-        answers[answer.name] = answer
-        on_answer(answer)
-
-    async def work() -> None:
-        question = {**request, "names": [target.name for target in found]}
-        async with bmcs.fleet_of(context.site) as fleet:
-            for target in found:
-                await fleet.add(target)
-            async for answer in bmcs.perform(fleet, question, context.paths):
-                keep(answer)
-
-    for answer in bmcs.unanswerable(nodes):
-        keep(answer)
-    if found:
-        asyncio.run(work())
-    return [answers[node.name] for node in nodes]
 
 
 def change(
@@ -83,6 +33,7 @@ def change(
                 cause=context.cause,
                 node=answer.name,
                 severity=Severity.INFO if answer.ok else Severity.WARNING,
+                data={"status": answer.status, "ok": answer.ok},
             )
             for answer in answers
         )
@@ -100,21 +51,38 @@ def switch(context: Context, nodes: Sequence[Node], action: str, *, fanout: int 
 
 
 def starts(context: Context, nodes: Sequence[Node], action: str, fanout: int | None = None) -> dict[str, float]:
-    """When each node may start, in seconds from now; those that run already need no place in a wave."""
+    """When each node may start, in seconds from now; what runs in its rack already counts, and needs no wave."""
     site = context.site
-    budgeted = [node for node in nodes if budget(site, node) is not None]
-    if action == "on" and budgeted:
-        states = ask(context, budgeted, {"verb": "power", "action": "status", "fanout": fanout})
-        running = {answer.name for answer in states if answer.status == "on"}
-        budgeted = [node for node in budgeted if node.name not in running]
-    return planned_starts(site, budgeted)
+    racks = {node.rack for node in nodes if budget(site, node) is not None}
+    if not racks:
+        return {}
+    neighbours = [node for node in context.inventory.nodes() if node.rack in racks]
+    answers = ask(context, neighbours, {"verb": "draw", "fanout": fanout})
+    running = {answer.name: answer.value["watts"] for answer in answers if answer.ok and answer.value["on"]}
+    starting = {node.name for node in nodes if action != "on" or node.name not in running}
+    return planned_starts(
+        site,
+        [node for node in nodes if node.name in starting],
+        drawn(site, [node for node in neighbours if node.name not in starting], running),
+    )
 
 
-def planned_starts(site: Site, nodes: Iterable[Node]) -> dict[str, float]:
+def drawn(site: Site, nodes: Iterable[Node], running: Mapping[str, float | None]) -> dict[str, float]:
+    """Pure: what each rack draws, by the nodes' sensors; one that has none counts as if it started."""
+    found: dict[str, float] = {}
+    for node in nodes:
+        if node.rack and node.name in running:
+            measured = running[node.name]
+            took = float(effective.value(site, node, "start_watts")) if measured is None else measured
+            found[node.rack] = found.get(node.rack, 0.0) + took
+    return found
+
+
+def planned_starts(site: Site, nodes: Iterable[Node], drawn: Mapping[str, float] | None = None) -> dict[str, float]:
     """Pure: the waves that keep every rack below its budget."""
     starters = [Starter(node.name, float(effective.value(site, node, "start_watts")), node.rack) for node in nodes]
     budgets = {name: float(rack.budget_watts) for name, rack in site.racks.items() if rack.budget_watts is not None}
-    waves = plan(starters, budgets, surge_seconds=float(site.bmc.surge_seconds))
+    waves = plan(starters, budgets, drawn, surge_seconds=float(site.bmc.surge_seconds))
     return {start.name: start.at for start in waves if start.at > 0}
 
 

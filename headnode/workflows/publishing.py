@@ -12,6 +12,7 @@ from headnode.model import File, Node, Producer, State
 from headnode.publish import Reload, Workplace, differing, publish, publishers_lock, recover
 from headnode.workflows.context import Context
 from headnode.workflows.fit import refuse_misfits
+from headnode.workflows.hostkeys import authority_line
 
 if TYPE_CHECKING:
     from images.overlay import OverlayFile
@@ -50,12 +51,14 @@ class Wanted:
 
 def producers(context: Context) -> list[Producer]:
     from headnode.workflows.discovery import open_window
+    from images.knownhosts import KnownHosts
     from pxe.boot import BootScripts
     from pxe.dnsmasq import Dnsmasq
     from pxe.nginx import Nginx
 
     window = open_window(context)
-    return [BootScripts(window), Dnsmasq(context.paths, window), Nginx(context.paths)]
+    known_hosts = KnownHosts(authority_line(context))
+    return [BootScripts(window), Dnsmasq(context.paths, window), Nginx(context.paths), known_hosts]
 
 
 def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:
@@ -67,6 +70,7 @@ def publish_changes(context: Context, *, full: bool = False, reload: Reload | No
         # Whoever held the lock before us may have published a newer site than the one we read.
         context.refresh()
         recovered = recover(place, reload)
+        authority_line(context, make=True)
         digest = context.site_digest
         everything = full or recovered or digest != context.inventory.fact("published_inputs")
         wanted = render(context, everything=everything)
@@ -172,9 +176,9 @@ def render_file(context: Context, path: str) -> File | None:
 
 def render_overlay(context: Context, node: Node) -> "dict[str, OverlayFile]":
     """The files that make a generic system this node, without its secrets: those are only for the node itself."""
-    from headnode.effective import effective
+    from headnode.workflows import gpu
     from images.overlay import Secrets, overlay
 
     certificate = current(context.paths.ca / "ca.crt") or b""
-    settings = {key: found.value for key, found in effective(context.site, node).items()}
-    return overlay(context.site, node, settings, Secrets(ca_certificate=certificate.decode()))
+    secrets = Secrets(ca_certificate=certificate.decode(), ssh_authority=authority_line(context))
+    return overlay(context.site, node, gpu.settings_of(context, node), secrets, gpu.stack_of(context, node))

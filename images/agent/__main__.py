@@ -19,6 +19,7 @@ from .settings import Settings, parse_command_line
 TOKEN_PATIENCE = 120.0
 TOKEN_PAUSE = 5.0
 CLAIMS = 3
+VIRTUAL = ("virtio_net", "xen_netfront", "hv_netvsc")
 
 
 class Agent:
@@ -93,7 +94,8 @@ class Agent:
         self.phase = "inventory"
         self.reporter.event("inventory", "looking at the hardware", step="inventory")
         facts = {**inventory.collect({}), "boot_mac": self.settings.mac}
-        linked = [nic["name"] for nic in facts["nics"] if nic["link"]]
+        # No virtual switch names itself, so there is nothing to wait for behind a virtual port.
+        linked = [nic["name"] for nic in facts["nics"] if nic["link"] and nic.get("driver") not in VIRTUAL]
         self.listener.wait(linked, self.settings.lldp_seconds)
         for nic in facts["nics"]:
             nic["lldp"] = self.listener.heard.get(nic["name"])
@@ -102,6 +104,9 @@ class Agent:
     def deploy(self) -> str:
         self.phase = "plan"
         plan = parse_plan(self.head.get("/node/v1/plan"))
+        if Path(TARGET).is_mount():
+            # An agent that failed has left it, and somebody has started this one by hand.
+            release_target()
         execution = Execution(plan, self.head, self.reporter)
         self.phase = ""
         try:

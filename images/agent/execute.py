@@ -67,7 +67,7 @@ class Execution:
                 last = now
                 self._reporter.event(
                     "progress", "streaming the image", step=step.name,
-                    percent=round(100 * received / step.size, 1), size=received,
+                    percent=round(100 * received / step.size, 1), size=received, total=step.size,
                 )  # fmt: skip
 
         unpack(self._head, step, progress)

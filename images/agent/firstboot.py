@@ -15,6 +15,7 @@ from pathlib import Path
 
 EXPECTED = Path("/etc/headnode/report.json")
 MOUNTS = Path("/proc/self/mounts")
+PROC = Path("/proc")
 PATIENCE = 600.0
 # No clock that was ever set is before the day this program was written.
 EARLIEST = 1_790_000_000
@@ -35,6 +36,36 @@ def checks(expected: Mapping[str, object], hostname: str, mounts: str, now: floa
     return found
 
 
+def gpu_checks(wanted: object, proc: Path) -> list[dict[str, object]]:
+    """Every GPU of the PCI bus is the driver's, which is of the branch that was installed; NVSwitches are run."""
+    if not isinstance(wanted, dict) or not wanted:
+        return []
+    try:
+        version = (proc / "driver/nvidia/version").read_text()
+    except OSError:
+        return [check("gpu driver", False, "the NVIDIA driver is not loaded")]
+    release = next((word for word in version.split() if word.partition(".")[0].isdigit() and "." in word), "?")
+    count = len(list((proc / "driver/nvidia/gpus").glob("*")))
+    found = [
+        check(
+            "gpu driver", release.startswith(f"{wanted['branch']}."), f"release {release}, wanted {wanted['branch']}"
+        ),
+        check("gpus", count == wanted["count"], f"{count} of {wanted['count']}"),
+    ]
+    if wanted.get("fabric"):
+        # It refuses to run beside a driver of another release, so that it runs says that they agree.
+        running = any(named(path) == "nv-fabricmanager" for path in proc.glob("[0-9]*/comm"))
+        found.append(check("fabric manager", running, "running" if running else "not running"))
+    return found
+
+
+def named(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
 def report(url: str, token: str, found: list[dict[str, object]]) -> str:
     request = urllib.request.Request(  # noqa: S310 - the address was written by the head node
         url,
@@ -51,6 +82,7 @@ def main() -> int:
     pause = 1.0
     while True:
         found = checks(expected, socket.gethostname().partition(".")[0], MOUNTS.read_text(), time.time())
+        found += gpu_checks(expected.get("gpus"), PROC)
         try:
             state = report(expected["url"], expected["token"], found)
         except (OSError, ValueError) as error:

@@ -26,10 +26,11 @@ class Reporter:
         self._thread.start()
 
     def event(
-        self, kind: str, message: str, *, step: str = "", percent: float | None = None, size: int | None = None
-    ) -> None:
+        self, kind: str, message: str, *, step: str = "", percent: float | None = None, size: int | None = None,
+        total: int | None = None,
+    ) -> None:  # fmt: skip
         event = {
-            "kind": kind, "message": message, "step": step, "percent": percent, "bytes": size,
+            "kind": kind, "message": message, "step": step, "percent": percent, "bytes": size, "total": total,
             "at": round(time.time(), 3),
         }  # fmt: skip
         with self._lock:
@@ -55,7 +56,8 @@ class Reporter:
         if not events and not text:
             return True
         try:
-            self._head.post("/node/v1/events", {"events": events, "log": text}, patience=patience)
+            document = {"events": events, "log": text, "now": round(time.time(), 3)}
+            self._head.post("/node/v1/events", document, patience=patience)
         except AgentError:
             with self._lock:
                 self._events = [*events, *self._events][-MOST:]

@@ -25,10 +25,16 @@ def prepare(head: Head, reporter: Reporter) -> str:
     else:
         Path("/root/.ssh").chmod(0o700)
         must(["ssh-keygen", "-A"], log=reporter.log)
-        must(["/usr/sbin/sshd"], log=reporter.log)
+        must(["/usr/sbin/sshd", *certificates(chosen)], log=reporter.log)
         reporter.event("rescue", "ready: log in as root over SSH, or on the console", step="rescue")
     head.post("/node/v1/done", {})
     return "wait"
+
+
+def certificates(files: list[dict[str, Any]]) -> list[str]:
+    """Whoever trusts the site's authority, and knows no host key by itself, is to know this one too."""
+    paths = [f"/{overlay.confined(file['path'])}" for file in files]
+    return [word for path in paths if path.endswith("-cert.pub") for word in ("-o", f"HostCertificate={path}")]
 
 
 def wanted(files: Any) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ class Engine:
     """`async with Engine(local_address) as engine`: leaving it logs out of every BMC."""
 
     def __init__(self, local_address: str, *, window: int = 256, deadline: float = 3.0) -> None:
+        self.local_address = local_address
         self.socket = BmcSocket(local_address)
         self.clock = Clock()
         self.window = asyncio.Semaphore(window)

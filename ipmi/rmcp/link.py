@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ipmi.faults import BmcFault, NoFreeSession, Refused, TimedOut, Unreachable, Unsupported, WrongCredentials
@@ -66,12 +66,20 @@ class Link:
 
     async def ask(self, request: Request, *, repeatable: bool = True) -> Response:
         """The BMC's answer, whatever its completion code, within the engine's deadline; else a BmcFault."""
+        return await self.in_turn(lambda: self.converse(request, repeatable))
+
+    async def open(self) -> None:
+        """Log in, unless that is done already; a fault when it cannot be."""
+        await self.in_turn(self.logged_in)
+
+    async def in_turn(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
+        """One conversation at a time, within the deadline; what goes wrong is remembered for the back-off."""
         async with self.turn, self.engine.window:
             self.check_backoff()
             heard = self.heard
             try:
                 async with asyncio.timeout(self.engine.deadline):
-                    answer = await self.converse(request, repeatable)
+                    answer = await work()
             except TimeoutError:
                 fault = self.silence(self.heard > heard)
                 self.drop_session()
@@ -87,16 +95,20 @@ class Link:
     async def converse(self, request: Request, repeatable: bool) -> Response:
         """Log in if need be; a session that fell silent is replaced once more while there is time."""
         while True:
-            if self.session is None:
-                self.session = await self.login()
+            session = await self.logged_in()
             try:
-                answer = await self.command(self.session, request, repeatable)
+                answer = await self.command(session, request, repeatable)
             except Lost:
                 self.drop_session()
                 continue
             if answer.code != NODE_BUSY:
                 return answer
             await asyncio.sleep(0.1)
+
+    async def logged_in(self) -> Session:
+        if self.session is None:
+            self.session = await self.login()
+        return self.session
 
     async def command(self, session: Session, request: Request, repeatable: bool) -> Response:
         number = session.next_message()

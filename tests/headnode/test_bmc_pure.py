@@ -14,18 +14,19 @@ from headnode.bmcd.history import HOUR, History, Reading
 from headnode.bmcd.metrics import Newest
 from headnode.bmcd.tickets import LIFETIME, Ticket, Tickets
 from headnode.bmcd.watching import Known
+from headnode.bmclink import Answer
 from headnode.cli.folded import explain_failures, fold_answers
 from headnode.cli.terminal import Escapes, Wish
 from headnode.errors import InvalidInput
 from headnode.model import BmcAccess, Node, Severity
 from headnode.site import Site
-from headnode.workflows import bmcs, bmcscan, power
-from headnode.workflows.bmcs import Answer
+from headnode.workflows import asking, bmcs, bmcscan, power
 from headnode.workflows.consoles import Follower, LineFinder, pauses, shown
 from headnode.workflows.context import Context
 from ipmi.phases import Phase
 from ipmi.readings import EventEntry, Health, SensorReading
 from ipmi.recording import Kind, Record, Recording
+from ipmi.stagger import watts
 
 # Folding
 
@@ -60,6 +61,30 @@ def test_a_racks_budget_makes_waves(site: Site) -> None:
     assert power.planned_starts(racked(site, 7000), [node(n, rack=None) for n in range(5)]) == {}
     with pytest.raises(InvalidInput, match="rack r1 has 2000 W to spare"):
         power.planned_starts(racked(site, 2000), nodes)
+
+
+def test_what_runs_in_a_rack_counts_by_its_sensors_or_as_if_it_started(site: Site) -> None:
+    nodes = [node(n) for n in range(1, 6)]
+    drawn = power.drawn(
+        racked(site, 7000), [*nodes[:3], node(9, rack=None)], {"gpu1": 900.0, "gpu2": None, "gpu9": 1.0}
+    )
+    assert drawn == {"r1": 3900.0}
+    assert power.planned_starts(racked(site, 7000), nodes[3:], drawn) == {"gpu5": 7.0}
+    with pytest.raises(InvalidInput, match="gpu4 needs 3000 W to start, but rack r1 has 2100 W to spare"):
+        power.planned_starts(racked(site, 6000), nodes[3:], drawn)
+
+
+@pytest.mark.parametrize(
+    ("readings", "drawn"),
+    [
+        ([("System Power", 1200, "W"), ("GPU0 Power", 300, "W"), ("Inlet Temp", 24, "C")], 1200),
+        ([("PS1 Input Power", 400, "W"), ("PSU2 Power In", 500, "W"), ("PS1 Output Power", 380, "W")], 900),
+        ([("PS1 Input Power", 400, "W"), ("PS2 Input Power", 500, "W"), ("Total Power", 910, "W")], 910),
+        ([("System Power", None, "W"), ("Inlet Temp", 24, "C")], None),
+    ],
+)
+def test_what_a_machine_draws(readings: list[tuple[str, float | None, str]], drawn: float | None) -> None:
+    assert watts(SensorReading(name, value, unit, Health.OK) for name, value, unit in readings) == drawn
 
 
 def test_the_head_node_is_known_by_its_bmc_and_by_its_ports(site: Site) -> None:
@@ -133,6 +158,12 @@ def test_lines_are_found_across_records_and_colours() -> None:
     assert list(finder.feed(Record(Kind.DATA, 2.0, b"79\x1b[0m, GPU has fallen off the bus\r\n"))) == [
         (1.0, "NVRM: Xid 79, GPU has fallen off the bus")
     ]
+
+
+def test_a_prompt_is_found_though_nothing_follows_it() -> None:
+    finder = LineFinder(re.compile("login:"))
+    assert list(finder.feed(Record(Kind.DATA, 3.0, b"Debian\r\ngpu01 login: "))) == []
+    assert list(finder.last()) == [(3.0, "gpu01 login:")]
 
 
 def test_a_follower_reads_each_record_once_over_segments(tmp_path: Path) -> None:
@@ -271,5 +302,5 @@ def test_vendor_passwords_are_tried_without_hammering_one_account() -> None:
 
 
 def test_a_node_without_bmc_is_an_answer_and_not_an_error(context: Context) -> None:
-    answers = power.ask(context, [Node("gpu01", "gpu")], {"verb": "power", "action": "status"})
+    answers = asking.ask(context, [Node("gpu01", "gpu")], {"verb": "power", "action": "status"})
     assert [(answer.name, answer.status, answer.ok) for answer in answers] == [("gpu01", "no BMC", False)]

@@ -299,8 +299,13 @@ def renders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-SITE_FILES = ("dnsmasq/names.conf", "dnsmasq/provision.conf", "http/boot/unknown.ipxe", "nginx/nginx.conf")
-SITE_TEMPLATES = ["boot/unknown.ipxe.j2", "dnsmasq/provision.conf.j2", "dnsmasq/names.conf.j2", "nginx/nginx.conf.j2"]
+SITE_FILES = (
+    "dnsmasq/names.conf", "dnsmasq/provision.conf", "http/boot/unknown.ipxe", "nginx/nginx.conf", "ssh/known_hosts",
+)  # fmt: skip
+SITE_TEMPLATES = [
+    "boot/unknown.ipxe.j2", "dnsmasq/provision.conf.j2", "dnsmasq/names.conf.j2", "nginx/nginx.conf.j2",
+    "overlay/known_hosts.j2",
+]  # fmt: skip
 
 
 def again(context: Context) -> Context:
@@ -372,7 +377,7 @@ def test_the_work_for_one_node_is_the_same_among_few_and_many(
     enroll.enroll(context, [row_of(number) for number in range(1, 11)])
     publishing.publish_changes(context)
     among_few = work_for(context, "gpu07", monkeypatch)
-    assert (among_few["render"], among_few["same"]) == (7, 7)
+    assert (among_few["render"], among_few["same"]) == (8, 8)
     enroll.enroll(context, [row_of(number) for number in range(11, 300)])
     publishing.publish_changes(context)
     assert work_for(context, "gpu08", monkeypatch) == among_few

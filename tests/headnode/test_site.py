@@ -122,7 +122,7 @@ PROBLEMS = {
         "parent: cpu", "method: magic", 18, "profiles.gpu.method", "magic", ["'image', 'autoinstall' or 'preseed'"]),
     "bad branch": (
         "parent: cpu", "nvidia_branch: newest",
-        18, "profiles.gpu.nvidia_branch", "newest", ["none, auto or a branch number such as 580"]),
+        18, "profiles.gpu.nvidia_branch", "newest", ["none, auto, a branch such as 580 or 580-open"]),
     "packages that are no list": (
         "parent: cpu", "packages: vim", 18, "profiles.gpu.packages", "vim", ["use a list, such as [a, b]"]),
     "quote in a text": (

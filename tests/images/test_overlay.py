@@ -18,7 +18,7 @@ from headnode.errors import HeadnodeError, InvalidSite
 from headnode.model import Nic, Node
 from headnode.site import Site
 from images import filesystems
-from images.hostkeys import generate, known_hosts
+from images.hostkeys import certified, generate, known_hosts
 from images.layouts import resolve
 from images.overlay import CACHE, Files, Secrets, overlay
 from images.owner import Owner
@@ -51,7 +51,8 @@ NICS = (
 )
 NODE = Node("gpu01", "gpu", NICS, settings={"packages": ("prometheus-node-exporter",)})
 CA = "-----BEGIN CERTIFICATE-----\nZm9y IHRlc3Rz\n-----END CERTIFICATE-----\n"
-KEYS = generate()
+AUTHORITY = generate()[0]
+KEYS = tuple(certified(key, AUTHORITY, "gpu01", ["gpu01", "gpu01.demo.lan", "10.20.1.0"]) for key in generate())
 
 
 def rich_site() -> Site:
@@ -64,7 +65,7 @@ def rich_site() -> Site:
 def made(**changes: object) -> Files:
     site, node = rich_site(), replace(NODE, settings={"layout": "default", **NODE.settings, **changes})
     settings = {key: found.value for key, found in effective(site, node).items()}
-    return overlay(site, node, settings, Secrets(KEYS, CA))
+    return overlay(site, node, settings, Secrets(KEYS, CA, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHRlc3Q="))
 
 
 def text(files: Files, path: str) -> str:
@@ -87,6 +88,7 @@ WHERE: dict[str, tuple[str, dict[str, str]]] = {
     "cachefilesd.service": ("/etc/systemd/system/cachefilesd.service", {}),
     "mdadm.conf": ("/etc/mdadm/mdadm.conf", {"layout": "raid1-system"}),
     "sshd.conf": ("/etc/ssh/sshd_config.d/headnode.conf", {}),
+    "known_hosts": ("/etc/ssh/ssh_known_hosts", {}),
     "authorized_keys": ("/root/.ssh/authorized_keys", {}),
     "sudoers": ("/etc/sudoers.d/headnode", {}),
     "sssd.conf": ("/etc/sssd/sssd.conf", {}),
@@ -104,7 +106,8 @@ WHERE: dict[str, tuple[str, dict[str, str]]] = {
     "grub-default.cfg": ("/etc/default/grub.d/headnode.cfg", {}),
 }
 # The boot menu is part of the plan, and golden in tests/images/cases; the other is included.
-ELSEWHERE = {"grub.cfg", "proxy-units", "report.service"}
+# Those of GPUs are in test_gpufiles.py.
+ELSEWHERE = {"grub.cfg", "proxy-units", "report.service", "cdi.service", "mig.service"}
 
 
 @pytest.mark.parametrize("name", WHERE)
@@ -153,6 +156,20 @@ def test_known_hosts_is_found_by_every_name(tmp_path: Path) -> None:
     private.touch(0o600)
     private.write_text(KEYS[1].private)
     assert run.run(["ssh-keygen", "-y", "-f", str(private)]).stdout.split()[:2] == KEYS[1].public.split()[:2]
+
+
+@pytest.mark.program("ssh-keygen")
+def test_host_keys_are_certified_for_every_name_and_for_no_other(tmp_path: Path) -> None:
+    for key in KEYS:
+        (tmp_path / "cert").write_text(text(made(), f"{key.path}-cert.pub"))
+        said = run.run(["ssh-keygen", "-L", "-f", str(tmp_path / "cert")]).stdout
+        assert "host certificate" in said
+        assert "Valid: forever" in said
+        listed = said.partition("Principals:")[2].partition("Critical Options:")[0].split()
+        assert listed == ["gpu01", "gpu01.demo.lan", "10.20.1.0"]
+        (tmp_path / "ca").write_text(AUTHORITY.public)
+        fingerprint = run.run(["ssh-keygen", "-l", "-f", str(tmp_path / "ca")]).stdout.split()[1]
+        assert fingerprint in said
 
 
 # fstab, by a parser of our own: findmnt asks for devices that this machine does not have.

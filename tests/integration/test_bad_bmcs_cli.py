@@ -103,4 +103,9 @@ def test_a_rack_is_switched_on_in_waves(tmp_path: Path) -> None:
         began = time.monotonic()
         assert site.headnode("power", "on", "gpu[01-03]").code == 0
         assert time.monotonic() - began < 6, "those that run need no wave"
+        site.headnode("power", "off", "gpu03", "--yes")
+        file.write_text(file.read_text().replace("6500", "5300"))
+        refused = site.headnode("power", "on", "gpu03")
+        assert (refused.code, "gpu03 needs 3000 W to start, but rack r1 has 2900 W" in refused.err) == (2, True)
+        file.write_text(file.read_text().replace("5300", "6500"))
         assert "6 s after the first" in site.headnode("power", "cycle", "gpu[01-03]", "--dry-run").err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ipmi.bmc import Bmc
-from ipmi.faults import Unreachable, Unsupported, WrongCredentials
+from ipmi.faults import BmcFault, Unreachable, Unsupported, WrongCredentials
 from ipmi.readings import BootDevice, Credentials, PowerAction, PowerState
 from ipmi.redfish_driver import RedfishBmc
 from ipmi.rmcp.engine import Engine
@@ -114,6 +114,28 @@ def test_a_redfish_service_that_is_not_there() -> None:
             await bmc.power()
 
     asyncio.run(run())
+
+
+def test_redfish_comes_from_the_management_address_and_through_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    guests: list[str] = []
+
+    async def guest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        guests.append(writer.get_extra_info("peername")[0])
+        writer.close()
+
+    async def run() -> None:
+        async with await asyncio.start_server(guest, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            at = f"http://127.0.0.1:{port}"
+            bmc = RedfishBmc(at, Credentials("admin", "x"), deadline=5, local_address="127.0.0.77")
+            with pytest.raises(BmcFault):
+                await bmc.power()
+
+    asyncio.run(run())
+    assert set(guests) == {"127.0.0.77"}
 
 
 def test_redfish_has_no_console() -> None:

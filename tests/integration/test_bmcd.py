@@ -78,6 +78,22 @@ def test_commands_use_its_open_sessions(site: BmcSite, running: Daemon) -> None:
     assert site.paths.bmc_socket.stat().st_mode & 0o777 == 0o600
 
 
+def test_it_says_what_a_command_without_it_says(site: BmcSite) -> None:
+    headnode(site.root, "enroll", "gpu04", "--mac", "52:54:00:aa:00:44", "--profile", "gpu", "--yes")
+    site.headnode("set", "gpu02", "groups=a100", "locked=true", "--yes")
+    questions = [
+        ["power", "status", nodeset, *more]
+        for nodeset in ("gpu[01-03]", "@a100", "@all", "gpu0?", "gpu[03-05]", "@nobody", "gpu[1-", "nix", "gpu04", "")
+        for more in ([], ["-o", "name"])
+    ]
+    questions += [["sensors", "gpu01", "-o", "csv"], ["sel", "gpu09"], ["power", "off", "gpu02", "--yes"]]
+    alone = [site.headnode(*question) for question in questions]
+    assert {result.code for result in alone} == {0, 1, 2}
+    with daemon(site.root):
+        for question, without in zip(questions, alone, strict=True):
+            assert site.headnode(*question) == without, question
+
+
 def test_it_follows_the_inventory(site: BmcSite, running: Daemon) -> None:
     site.headnode("retire", "gpu03", "--yes")
     with bmclink.connected(site.paths) as connection:
@@ -100,6 +116,9 @@ def test_the_console_is_recorded_and_typed_on(site: BmcSite, running: Daemon, li
     assert site.events("console.phase", "gpu01") == ["console: its kernel starts", "console: it shows a login prompt"]
     found = site.headnode("console", "gpu[01-03]", "--grep", "wel.*gpu")
     assert re.fullmatch(r"\S+Z gpu01: welcome to gpu01\n", found.out)
+    assert site.headnode("console", "gpu01", "--grep", "login: *$").out.endswith(" gpu01: gpu01 login:\n")
+    for mistaken in (["--follow"], ["--since", "2h"], ["--grep", "x", "--replay"]):
+        assert site.headnode("console", "gpu01", *mistaken).code == 2
     began = time.monotonic()
     replay = site.headnode("console", "gpu01", "--replay", "--since", "1h", "--speed", "1000")
     assert "welcome to gpu01" in replay.out

@@ -96,11 +96,11 @@ def test_a_fleet_in_one_simulator(tmp_path: Path) -> None:
                 await fleet.add(Target(bmc.name, bmc.address, Credentials("admin", PASSWORD)))
             names = list(machines)
             assert {o.status for o in (await fleet.power_status(names)).values()} == {"off"}
-            assert {o.status async for o in fleet.power(names[:4], PowerAction.ON)} == {"on"}
+            assert {o.status async for o in fleet.ask(names[:4], lambda bmc: bmc.set_power(PowerAction.ON))} == {"on"}
             said = await fleet.power_status(names)
             assert [said[name].status for name in names] == ["on"] * 4 + ["off"] * 4
             assert [machine.on for machine in machines.values()] == [True] * 4 + [False] * 4
-            assert {o.status async for o in fleet.power(names, PowerAction.OFF)} == {"off"}
+            assert {o.status async for o in fleet.ask(names, lambda bmc: bmc.set_power(PowerAction.OFF))} == {"off"}
 
     with ChassisService(tmp_path / "sock", machines) as service:
         bmcs = [

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 
 import pytest
@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from headnode.errors import InvalidInput, NotFound
 from headnode.model import BmcDriver
-from ipmi.fleet import Fleet, Target
-from ipmi.readings import Credentials, PowerAction
+from ipmi.bmc import Bmc
+from ipmi.fleet import Fleet, Target, each
+from ipmi.readings import Credentials, PowerAction, PowerState
 from ipmi.stagger import Start, Starter, plan
 from tests.ipmi.fake_bmc import FakeBmc, Faults, serving
 
@@ -79,6 +80,10 @@ def in_fleet(bmcs: dict[str, FakeBmc], story: Callable[[Fleet], Awaitable[None]]
     asyncio.run(run())
 
 
+async def switched_on(bmc: Bmc) -> PowerState:
+    return await bmc.set_power(PowerAction.ON)
+
+
 class TestFleet:
     def test_each_node_has_its_outcome(self) -> None:
         async def story(fleet: Fleet) -> None:
@@ -107,19 +112,44 @@ class TestFleet:
 
         async def story(fleet: Fleet) -> None:
             begun = time.monotonic()
-            starts = (Start(0, "a"), Start(0.4, "b"), Start(0.8, "c"))
-            when = {o.name: time.monotonic() - begun async for o in fleet.power("abc", PowerAction.ON, starts)}
+
+            async def switch(name: str) -> str:
+                await fleet.one(name, switched_on)
+                return name
+
+            starts = {"b": 0.4, "c": 0.8}
+            when = {name: time.monotonic() - begun async for name in each("abc", switch, starts=starts)}
             assert when["a"] < 0.4 <= when["b"] < 0.8 <= when["c"]
             assert all(bmc.on for bmc in bmcs.values())
 
         in_fleet(bmcs, story)
 
+    def test_no_more_at_once_than_the_fan_out(self) -> None:
+        async def story() -> None:
+            busy = most = 0
+
+            async def work(name: str) -> str:
+                nonlocal busy, most
+                busy += 1
+                most = max(most, busy)
+                await asyncio.sleep(0.001)
+                busy -= 1
+                return name
+
+            names = [f"n{number}" for number in range(50)]
+            assert sorted([name async for name in each(names, work, fanout=7)]) == sorted(names)
+            assert most == 7
+
+        asyncio.run(story())
+
     def test_stopping_early_leaves_the_rest_as_it_is(self) -> None:
         bmcs = {name: FakeBmc() for name in "ab"}
 
         async def story(fleet: Fleet) -> None:
-            async for _ in fleet.power("ab", PowerAction.ON, (Start(5, "b"),)):
-                break
+            switching = each("ab", lambda name: fleet.one(name, switched_on), starts={"b": 5})
+            async with aclosing(switching) as outcomes:
+                async for _ in outcomes:
+                    break
             await asyncio.sleep(0.05)
             assert [bmc.on for bmc in bmcs.values()] == [True, False]
 

@@ -1,5 +1,6 @@
 """Names, records, consoles and synthetic clients: the parts of the lab that need no root."""
 
+import json
 import os
 import socket
 import threading
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headnode.errors import HeadnodeError, InvalidField
-from headnode.lab import net
+from headnode.lab import net, process
 from headnode.lab.client import Client
 from headnode.lab.load import Report, load, synthetic_mac
 from headnode.lab.process import listens, started, stop_recorded
@@ -45,10 +46,15 @@ def test_a_process_is_named_by_its_id_and_its_start() -> None:
 
 
 def test_a_record_of_another_process_with_the_same_id_kills_nobody(tmp_path: Path) -> None:
-    (tmp_path / "1.json").write_text(f'{{"pid": {os.getpid()}, "started": 1}}')
+    boot = process.BOOT.read_text().strip()
+    (tmp_path / "1.json").write_text(json.dumps({"pid": os.getpid(), "started": 1, "boot": boot}))
+    # The same number at the same moment after another boot.
+    (tmp_path / "4.json").write_text(
+        json.dumps({"pid": os.getpid(), "started": started(os.getpid()), "boot": "another"})
+    )
     (tmp_path / "2.json").write_text("not json")
     (tmp_path / "3.json").write_text("{}")
-    stop_recorded(tmp_path, [])
+    stop_recorded(tmp_path, "lab", [])
 
 
 def test_listening_is_seen_in_proc() -> None:

@@ -14,6 +14,7 @@ import pytest
 import templates
 from headnode.errors import TemplateFault
 from headnode.lab.bmc import SENSORS, LabBmc, emulation, lan_conf
+from headnode.lab.world import site_text as lab_site
 from headnode.model import BmcAccess, Intent, Nic, Node, Window
 from headnode.paths import Paths
 from headnode.site import Boot, Site
@@ -89,6 +90,7 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "dnsmasq/names": lambda site: only(DNSMASQ.node_files(site, NODE), "names.d"),
     "lab/lan.conf": lambda site: lan_conf("gpu01", LAB_BMCS, control_port=9001),
     "lab/bmc.emu": lambda site: emulation("gpu01", LAB_BMCS),
+    "lab/site.yaml": lambda site: lab_site("lab", "/etc/headnode/bmc.password", "ssh-ed25519 AAAAC3Nz lab"),
     "site/site.yaml": lambda site: init.site_text(GIVEN),
 }
 INCLUDED = {"boot/ramdisk.ipxe.j2", "boot/ramdisk.grub.j2", "boot/local.grub.j2"}

@@ -1,0 +1,18 @@
+"""The installed system's kernel gave up."""
+
+from headnode.why.case import Finding, Stage, View
+from headnode.why.rule import HIGH, finding, line
+
+
+def look(view: View) -> Finding | None:
+    later = view.timeline.after(view.timeline.last("deployed"))
+    panics = later.phases("panic")
+    if (
+        view.missing not in (Stage.DISK, Stage.REPORT)
+        or not panics.events
+        or not view.timeline.kinds("deployed").events
+    ):
+        return None
+    words = line(panics.events[-1])
+    sentence = "the installed system's kernel gave up" + (f": {words}" if words else "")
+    return finding("system-panic", sentence, HIGH, "headnode console {node}", panics)

@@ -1,0 +1,86 @@
+"""One node's events in one order, on one clock.
+
+Everything is stamped by the head node's clock; what a node or a BMC stamped itself was moved to it when it was recorded
+(headnode/workflows/deploy.py). Logs know whole seconds only, so within a second the order of arrival counts.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from headnode.model import Event, Severity
+
+# dnsmasq and nginx write whole seconds: what they saw may have happened up to a second after its stamp.
+COARSE = timedelta(seconds=1)
+BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+def moment(event: Event) -> datetime:
+    return event.at or BEGINNING
+
+
+def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
+    return tuple(sorted(events, key=lambda event: (moment(event).replace(microsecond=0), event.id)))
+
+
+@dataclass(frozen=True)
+class Timeline:
+    events: tuple[Event, ...] = ()
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> "Timeline":
+        return cls(in_order(events))
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def since(self, at: datetime | None) -> "Timeline":
+        if at is None:
+            return self
+        return Timeline(tuple(event for event in self.events if moment(event) > at - COARSE))
+
+    def after(self, event: Event | None) -> "Timeline":
+        """What came after an event; everything when there was none."""
+        if event is None or event not in self.events:
+            return self
+        return Timeline(self.events[self.events.index(event) + 1 :])
+
+    def kinds(self, *kinds: str) -> "Timeline":
+        """Events of these kinds; `dhcp.` means all that begin like that."""
+        return Timeline(tuple(e for e in self.events if any(is_kind(e, kind) for kind in kinds)))
+
+    def last(self, *kinds: str) -> Event | None:
+        return next((e for e in reversed(self.events) if any(is_kind(e, kind) for kind in kinds)), None)
+
+    def first(self, *kinds: str) -> Event | None:
+        return next((e for e in self.events if any(is_kind(e, kind) for kind in kinds)), None)
+
+    def saying(self, *words: str) -> "Timeline":
+        return Timeline(tuple(e for e in self.events if any(word in e.message for word in words)))
+
+    def bad(self) -> "Timeline":
+        return Timeline(tuple(event for event in self.events if event.severity is not Severity.INFO))
+
+    def fetched(self, *parts: str, good: bool = True) -> "Timeline":
+        """What was fetched over HTTP or TFTP, with or without success, by parts of its path."""
+        return Timeline(tuple(e for e in self.events if was_fetched(e, parts, good)))
+
+    def phases(self, *phases: str) -> "Timeline":
+        return Timeline(tuple(e for e in self.events if e.kind == "console.phase" and e.data.get("phase") in phases))
+
+
+def is_kind(event: Event, kind: str) -> bool:
+    return event.kind.startswith(kind) if kind.endswith(".") else event.kind == kind
+
+
+def was_fetched(event: Event, parts: tuple[str, ...], good: bool) -> bool:
+    if event.kind == "http":
+        path, well = str(event.data.get("path", "")), int(event.data.get("status", 0)) < 400
+    elif event.kind in ("tftp.sent", "tftp.failed"):
+        path, well = str(event.data.get("file", "")), event.kind == "tftp.sent"
+    else:
+        return False
+    return well is good and any(part in path for part in parts)
