@@ -29,7 +29,7 @@ class CountedWish(Wish):
 
 
 @operation("POST", "/actions/{action}/preview", Role.OPERATOR, "What an action would do to each node", body=Wish,
-           reply=shapes.Preview)  # fmt: skip
+           reply=shapes.Preview, harmless=True)  # fmt: skip
 def preview_action(action: str, body: Wish) -> Any:
     at, found = state.context(), actions.find(action)
     chosen = nodes.select(at, body.nodes)

@@ -50,6 +50,8 @@ class Operation:
     body: type[Strict] | None = None
     reply: Any = None
     status: int = 200
+    # Changes nothing, though it is sent like a change; it leaves no line in the audit log.
+    harmless: bool = False
 
     @property
     def name(self) -> str:
@@ -74,9 +76,10 @@ def operation(
     body: type[Strict] | None = None,
     reply: Any = None,
     status: int = 200,
+    harmless: bool = False,
 ) -> Callable[[Work], Work]:
     def note(work: Work) -> Work:
-        OPERATIONS.append(Operation(method, path, role, summary, work, query, body, reply, status))
+        OPERATIONS.append(Operation(method, path, role, summary, work, query, body, reply, status, harmless))
         return work
 
     return note
@@ -98,7 +101,9 @@ def view_of(made: Operation) -> Callable[..., ResponseReturnValue]:
             given["body"] = parsed(made.body, sent())
         return answered(made, made.work(**given))
 
-    return once(audited(f"api {made.name}"[:64])(view)) if made.writes else view
+    if made.harmless or not made.writes:
+        return view
+    return once(audited(made.name)(view))
 
 
 def parsed(model: type[Strict], data: Mapping[str, Any]) -> Strict:

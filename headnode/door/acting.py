@@ -14,7 +14,7 @@ def start(action: Action, nodes: Sequence[Node], options: Options) -> Job:
     """Whatever is wrong with the wish as a whole is said now; what single nodes answer comes with the job."""
     at, names = state.context(), [node.name for node in nodes]
     words = " ".join(f"{key}={value}" for key, value in options.items())
-    audit.about(names, words)
+    audit.about(names, words, action=action.name)
     list(action.preview(at, nodes, options))
     entry = Entry(at.actor, audit.origin(), state.visitor().door, action.name, fold(names))
 

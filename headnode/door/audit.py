@@ -21,6 +21,7 @@ View = TypeVar("View", bound=Callable[..., ResponseReturnValue])
 class Note:
     """What a handler adds while it works."""
 
+    action: str
     nodes: Iterable[str] = ()
     detail: str = ""
     result: str = "done"
@@ -29,16 +30,16 @@ class Note:
 @contextmanager
 def noted(action: str, nodes: Iterable[str] = (), detail: str = "") -> Iterator[Note]:
     """One line whatever happens: done, refused with the reason, or failed."""
-    note = Note(nodes, detail)
+    note = Note(action, nodes, detail)
     try:
         yield note
     except HeadnodeError as error:
-        write(action, Note(note.nodes, error.message, "refused"))
+        write(Note(note.action, note.nodes, error.message, "refused"))
         raise
     except BaseException as error:
-        write(action, Note(note.nodes, type(error).__name__, "failed"))
+        write(Note(note.action, note.nodes, type(error).__name__, "failed"))
         raise
-    write(action, note)
+    write(note)
 
 
 def audited(action: str) -> Callable[[View], View]:
@@ -55,17 +56,19 @@ def audited(action: str) -> Callable[[View], View]:
     return wrap
 
 
-def about(nodes: Iterable[str] = (), detail: str = "") -> None:
+def about(nodes: Iterable[str] = (), detail: str = "", *, action: str | None = None) -> None:
+    """Which nodes, what exactly, and what it is called when that was not clear before."""
     g.note.nodes, g.note.detail = list(nodes), detail
+    g.note.action = action or g.note.action
 
 
 def result(word: str) -> None:
     g.note.result = word
 
 
-def write(action: str, note: Note) -> None:
+def write(note: Note) -> None:
     visitor = state.visitor()
-    entry = Entry(visitor.account.name, origin(), visitor.door, action, fold(note.nodes), note.result, note.detail)
+    entry = Entry(visitor.account.name, origin(), visitor.door, note.action, fold(note.nodes), note.result, note.detail)
     state.context().inventory.accounts.write(entry)
 
 

@@ -10,6 +10,7 @@ from headnode.door.jobs import Jobs
 from headnode.door.live import Pulse
 from headnode.workflows.context import Context
 from headnode.workflows.doors import Brake
+from headnode.workflows.glance import Glances
 from headnode.workflows.roster import Roster, Snapshot
 
 KEY = "headnode"
@@ -22,6 +23,7 @@ class Door:
     pulse: Pulse
     brake: Brake
     jobs: Jobs
+    glances: Glances
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headnode import effective
+from headnode.bmclink import Answer
 from headnode.errors import InvalidField, InvalidInput, NotFound, counted
 from headnode.model import Intent, Node
 from headnode.nodeset import fold
 from headnode.workflows import deploy, nodes, planning, power, publishing
-from headnode.workflows.bmcs import Answer
+from headnode.workflows.asking import ask
 from headnode.workflows.context import Context
 
 Options = Mapping[str, str]
@@ -72,7 +73,7 @@ def power_action(name: str, verb: str, title: str, *, danger: bool) -> Action:
             yield Line(node.name, no_bmc(node) or f"{title.lower()}{later}")
 
     def run(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
-        power.switch(context, found, verb, on_answer=tell)
+        power.switch(context, found, verb, on_answer=lambda answer, total: tell(answer))
 
     return Action(name, title, preview, run, danger)
 
@@ -92,7 +93,7 @@ def preview_boot(context: Context, found: Sequence[Node], options: Options) -> I
 
 
 def run_boot(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
-    power.change(context, found, {"verb": "bootdev", "device": boot_device(options)}, tell)
+    power.change(context, found, {"verb": "bootdev", "device": boot_device(options)}, lambda a, n: tell(a))
 
 
 def boot_device(options: Options) -> str:
@@ -108,7 +109,7 @@ def preview_blink(context: Context, found: Sequence[Node], options: Options) -> 
 
 
 def run_blink(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
-    power.ask(context, found, {"verb": "identify", "seconds": 60}, tell)
+    ask(context, found, {"verb": "identify", "seconds": 60}, lambda answer, total: tell(answer))
 
 
 def preview_clear(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
@@ -118,7 +119,7 @@ def preview_clear(context: Context, found: Sequence[Node], options: Options) -> 
 
 
 def run_clear(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
-    power.change(context, found, {"verb": "sel-clear"}, tell)
+    power.change(context, found, {"verb": "sel-clear"}, lambda answer, total: tell(answer))
 
 
 # -- work of the agent -----------------------------------------------------------------------------------

@@ -234,5 +234,9 @@ def issue_token(context: Context, account: Account, label: str, scope: Role, day
     if not 1 <= days <= TOKENS_LAST.days:
         raise InvalidField("days", days, f"use 1 to {TOKENS_LAST.days}")
     if not account.role.may(scope):
-        raise InvalidField("scope", scope.value, f"you are {account.role}; use that or less")
+        raise refused_scope(scope, account.role)
     return context.inventory.accounts.issue_token(account, named, scope, datetime.now(UTC) + timedelta(days=days))
+
+
+def refused_scope(scope: Role, role: Role) -> InvalidField:
+    return InvalidField("scope", scope.value, f"you are {role} here; use that or less")
