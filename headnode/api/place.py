@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from flask import Response
 from pydantic import Field
 
 from headnode.accounts import Role
@@ -11,7 +12,8 @@ from headnode.api.operation import Strict, operation
 from headnode.door import audit, state
 from headnode.errors import NotFound
 from headnode.site import Site
-from headnode.workflows import check, publishing, sites, why
+from headnode.workflows import check, gpu, hostkeys, nodes, publishing, sites, why
+from images.knownhosts import KNOWN_HOSTS
 
 VIEWER, OPERATOR, ADMIN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
 
@@ -59,6 +61,38 @@ class Why(Strict):
            reply={"type": "array", "items": {"type": "object"}})  # fmt: skip
 def explain(query: Why) -> Any:
     return [why.document(answer) for answer in why.why(state.context(), query.nodes)]
+
+
+@operation("GET", "/gpu", VIEWER, "The NVIDIA stack of nodes, with the reason for each part", query=Why,
+           reply={"type": "array", "items": {"type": "object"}})  # fmt: skip
+def gpu_plan(query: Why) -> Any:
+    at = state.context()
+    found = [(node.name, gpu.planned(at, node)) for node in nodes.select(at, query.nodes)]
+    return [
+        {
+            "node": name,
+            "inspected": plan.inspected,
+            "summary": plan.stack.summary,
+            "items": [{"kind": i.kind.value, "value": i.value, "reason": i.reason} for i in plan.stack.items],
+        }
+        for name, plan in found
+    ]
+
+
+class Hosts(Strict):
+    nodes: str = Field(default="", max_length=4000)
+    """Host keys of these nodes; without it, the one line that vouches for all of them."""
+
+
+@operation("GET", "/known-hosts", VIEWER, "What SSH needs to know the nodes by", query=Hosts, reply="text/plain")
+def known_hosts(query: Hosts) -> Any:
+    at = state.context()
+    if query.nodes:
+        return Response(hostkeys.plain_lines(at, nodes.select(at, query.nodes)), mimetype="text/plain")
+    found = publishing.render_file(at, KNOWN_HOSTS)
+    if found is None:
+        raise NotFound("no node has a host key yet", hint="the first deployment makes them")
+    return Response(found.content, mimetype="text/plain")
 
 
 class Publishing(Strict):

@@ -29,6 +29,6 @@ def start(action: Action, nodes: Sequence[Node], options: Options) -> Job:
             Entry(entry.who, entry.origin, entry.door, entry.action, entry.nodes, result, detail)
         )
 
-    audit.result("asked")
+    audit.write_now("asked")
     title = f"{action.title}: {fold(names)}"
     return state.door().jobs.start(title, at.actor, work, nodes=names, afterwards=written_down)

@@ -25,6 +25,7 @@ class Note:
     nodes: Iterable[str] = ()
     detail: str = ""
     result: str = "done"
+    written: bool = False
 
 
 @contextmanager
@@ -39,7 +40,8 @@ def noted(action: str, nodes: Iterable[str] = (), detail: str = "") -> Iterator[
     except BaseException as error:
         write(Note(note.action, note.nodes, type(error).__name__, "failed"))
         raise
-    write(note)
+    if not note.written:
+        write(note)
 
 
 def audited(action: str) -> Callable[[View], View]:
@@ -64,6 +66,13 @@ def about(nodes: Iterable[str] = (), detail: str = "", *, action: str | None = N
 
 def result(word: str) -> None:
     g.note.result = word
+
+
+def write_now(word: str) -> None:
+    """Before something is begun that writes lines of its own; no other follows at the end of the request."""
+    g.note.result = word
+    write(g.note)
+    g.note.written = True
 
 
 def write(note: Note) -> None:

@@ -20,5 +20,5 @@ def start(name: str, profile: str | None, kernel: str) -> Job:
         detail = f"{name}: {job.error}" if job.error else name
         at.inventory.accounts.write(Entry(entry.who, entry.origin, entry.door, entry.action, "", result, detail))
 
-    audit.result("asked")
+    audit.write_now("asked")
     return state.door().jobs.start(f"Build image {name}", at.actor, work, afterwards=written_down)
