@@ -1,39 +1,53 @@
 # Two commands do everything on a fresh Debian 12 or Ubuntu machine:
-#   make lab     a scratch site on this machine, with nodes enrolled and published
+#   make lab     a whole cluster on this machine: a head node and two emulated nodes, installed and up
 #   make test    everything that .ci/run runs
 # Both install what they need, and both can be run again.
 
 PYTHON ?= python3
 VENV := .venv
-LAB := .lab
+# Ubuntu's own schema of autoinstall documents, where it is at hand; the tests compare ours with it.
+export AUTOINSTALL_SCHEMA ?= $(abspath $(wildcard ../shared/data/autoinstall-schema.json))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-# Programs that Headnode runs, and those that only its tests need. Names only: the distribution pins versions.
-RUN_PACKAGES := python3-venv dnsmasq-base nginx-light ipxe iproute2 util-linux mmdebstrap zstd \
-    grub-common grub-efi-amd64-bin shim-signed grub-efi-amd64-signed
-TEST_PACKAGES := $(RUN_PACKAGES) postgresql openipmi ipmitool qemu-system-x86 ovmf seabios ipxe-qemu \
-    busybox udhcpc mtools dosfstools fdisk mdadm lvm2 xfsprogs \
-    e2fsprogs mount netplan.io openssh-server openssh-client chrony sudo sssd-common sssd-tools systemd
+# Programs that Headnode runs, those of emulated machines, and those that only its tests need. Names only: the
+# distribution pins versions.
+RUN_PACKAGES := python3-venv slapd openssl dnsmasq-base nginx-light ipxe iproute2 util-linux mmdebstrap zstd \
+    grub-common grub-pc-bin xorriso mtools pci.ids grub-efi-amd64-bin shim-signed grub-efi-amd64-signed chrony \
+    nfs-ganesha nfs-ganesha-vfs apt-cacher-ng apt-utils
+LAB_PACKAGES := $(RUN_PACKAGES) openipmi qemu-system-x86 ovmf seabios ipxe-qemu nftables openssh-client
+TEST_PACKAGES := $(LAB_PACKAGES) postgresql ipmitool \
+    busybox udhcpc dosfstools fdisk mdadm lvm2 xfsprogs libparted2 libparted-fs-resize0 dpkg-dev kmod \
+    e2fsprogs mount netplan.io openssh-server sudo sssd-common sssd-tools sssd-ldap libnss-sss libpam-sss \
+    libsss-sudo ldap-utils systemd libnfs-utils curl
 
-# The pages' scripts come from npm; where it is installed already, however it came there, it is not installed again.
-NPM_PACKAGES := $(if $(shell command -v npm),,nodejs npm)
+# The pages' scripts come from npm; where they are, or it is installed already, however it came there, it is not
+# installed again.
+NPM_PACKAGES := $(if $(or $(wildcard headnode/web/static/vendor/htmx.min.js),$(shell command -v npm)),,nodejs npm)
 
 .PHONY: help
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .PHONY: lab
-lab: run-packages $(VENV)/installed $(VENV)/assets ## Set up a scratch cluster below .lab and publish it
-	@test -e $(LAB)/etc/headnode/site.yaml || \
-	    HEADNODE_ROOT=$(LAB) $(VENV)/bin/headnode init --yes --cluster lab --domain lab.test \
-	        --provision-interface hnprov0 --management-interface hnmgmt0
-	HEADNODE_ROOT=$(LAB) $(VENV)/bin/headnode enroll --from docs/examples/nodes.csv --yes
-	HEADNODE_ROOT=$(LAB) $(VENV)/bin/headnode nodes
-	@echo "Try: HEADNODE_ROOT=$(LAB) $(VENV)/bin/headnode show gpu01"
+lab: ## Bring up a cluster of emulated machines on this machine, with two nodes installed; 'headnode lab down' removes it
+	@begun=$$(date +%s) && $(MAKE) --no-print-directory lab-packages $(VENV)/installed $(VENV)/assets && \
+	    $(SUDO) $(VENV)/bin/headnode lab up --deploy --since $$begun
 
 .PHONY: test
 test: test-packages $(VENV)/tox-installed ## Lint, type-check and test everything
 	$(VENV)/bin/tox run
+
+.PHONY: install
+install: run-packages ## Install or upgrade Headnode on this machine (docs/install.md)
+	$(SUDO) packaging/install
+
+.PHONY: uninstall
+uninstall: ## Take Headnode off this machine; PURGE=1 also takes its configuration and data
+	$(SUDO) env PURGE=$(PURGE) packaging/uninstall
+
+.PHONY: deb
+deb: run-packages ## Make a Debian package in dist/
+	packaging/deb dist $(filter-out python3-venv,$(RUN_PACKAGES))
 
 .PHONY: docs
 docs: $(VENV)/installed ## Write the generated pages of docs/reference anew
@@ -46,11 +60,13 @@ format: $(VENV)/installed ## Format the code
 
 .PHONY: clean
 clean: ## Remove everything that was made
-	rm -rf $(VENV) .tox $(LAB) build dist *.egg-info
+	rm -rf $(VENV) .tox build dist *.egg-info
 
-.PHONY: run-packages test-packages
+.PHONY: run-packages lab-packages test-packages
 run-packages:
 	@$(SUDO) sh tests/install-packages $(RUN_PACKAGES) $(NPM_PACKAGES)
+lab-packages:
+	@$(SUDO) sh tests/install-packages $(LAB_PACKAGES) $(NPM_PACKAGES)
 test-packages:
 	@$(SUDO) sh tests/install-packages $(TEST_PACKAGES) $(NPM_PACKAGES)
 

@@ -1,4 +1,4 @@
-"""What does our deployment cost beside the least that has to be done? Run by hand, as root: python bench/deploy.py
+"""What does our deployment cost beside the least that has to be done? By hand, as root: python -m bench.deploy
 
 The floor is the same image over the same HTTP, through zstd and tar onto the same kind of file system, by a shell line
 in the same ramdisk on the same machine. Ours is everything between the agent's claim and its 'done': inventory,

@@ -76,7 +76,7 @@ def parse_setting(key: str, text: str) -> Any:
     """A value given as text on the command line; lists are separated by blanks."""
     if key not in SETTINGS:
         raise NotFound(f"there is no setting {shown(key)}; known are {', '.join(SETTINGS)}")
-    raw: Any = text.split() if key in ("kernel_args", "packages", "nvidia_mig") else text
+    raw: Any = text.split() if key in ("kernel_args", "packages", "nvidia_mig", "access") else text
     try:
         return dict(Settings.model_validate({key: raw}))[key]
     except ValidationError as error:

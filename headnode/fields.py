@@ -16,6 +16,8 @@ MAC_SHAPES = re.compile(
     r"([0-9a-f]{2}(:[0-9a-f]{2}){5})|([0-9a-f]{2}(-[0-9a-f]{2}){5})|([0-9a-f]{4}(\.[0-9a-f]{4}){2})|([0-9a-f]{12})",
     re.ASCII | re.IGNORECASE,
 )
+# What every Linux, sssd, sudo and NFS take as a login; capitals are left out because directories ignore case.
+ACCOUNT = re.compile(r"[a-z_][a-z0-9_-]{0,31}", re.ASCII)
 FORBIDDEN = re.compile(r"""["'`\\]|\$\{|\$\(|\{\{|\{%|\{#""")
 # A driver's branch, and its release and kind of modules where they are said too.
 DRIVER_BRANCH = re.compile(
@@ -82,6 +84,14 @@ def plain_label(value: str, *, field: str = "name", where: str = "") -> str:
     """A word: the name of a profile, rack, group, layout or package."""
     if not WORD.fullmatch(value):
         expected = "use up to 64 letters, digits, and . _ + : @ - after the first"
+        raise InvalidField(field, value, expected, where=where)
+    return value
+
+
+def account_name(value: str, *, field: str = "name", where: str = "") -> str:
+    """A login name, or the name of a group of people."""
+    if not ACCOUNT.fullmatch(value):
+        expected = "use up to 32 lower-case letters, digits, _ and -, beginning with a letter, such as alice"
         raise InvalidField(field, value, expected, where=where)
     return value
 

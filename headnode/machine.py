@@ -1,5 +1,6 @@
 """What this machine looks like: its network interfaces, and which of them leads to the rest of the world."""
 
+import socket
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 
@@ -54,3 +55,12 @@ def describe(link: object, addresses: dict[int, list[IPv4Interface]], leaving: s
         physical=kind not in VIRTUAL,
         addresses=tuple(addresses.get(index, ())),
     )
+
+
+def answers(address: str, port: int, timeout: float = 1.0) -> bool:
+    """Whether anybody accepts connections there."""
+    try:
+        with socket.create_connection((address, port), timeout):
+            return True
+    except OSError:
+        return False

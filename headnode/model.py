@@ -157,6 +157,24 @@ class Deployment:
     id: int = 0
 
 
+class Holder(StrEnum):
+    """Whose a number is; a user's is also that of their own group."""
+
+    USER = "user"
+    GROUP = "group"
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A UID or GID and who has it, or had it: nobody else ever will."""
+
+    number: int
+    kind: Holder
+    name: str
+    given: datetime
+    removed: datetime | None = None
+
+
 @dataclass(frozen=True)
 class File:
     """A file somebody else's program will read, as it should be on disk."""

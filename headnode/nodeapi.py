@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException, NotFound
 
+from headnode import errors
 from headnode.errors import HeadnodeError
 from headnode.log import logger
 from headnode.model import Deployment, Node
 from headnode.paths import Paths
-from headnode.workflows import deploy, planning
+from headnode.workflows import deploy, installing, planning
 from headnode.workflows.context import Context
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def application(context: Context | None = None) -> Flask:
     add_open_routes(app, here)
     add_planning_routes(app, here)
     add_progress_routes(app, here)
+    add_installer_routes(app, here)
     return app
 
 
@@ -156,6 +158,49 @@ def add_progress_routes(app: Flask, context: Context) -> None:
         planning.keep_log(context, deployment, str(said.get("log", "")))
         deploy.failed(context, deployment, node, str(said.get("step", "?"))[:100], str(said.get("reason", "?"))[:1000])
         return jsonify({})
+
+
+def add_installer_routes(app: Flask, context: Context) -> None:
+    """What distributions' installers ask for. They can send no header, so their session is part of the address."""
+
+    @app.get("/node/v1/installer")
+    def installer() -> "ResponseReturnValue":
+        script = installing.boot_script(context, asker())
+        if script is None:
+            raise NotFound
+        return plain(script.encode())
+
+    @app.get("/node/v1/seed/<session>/<path:name>")
+    def seed(session: str, name: str) -> "ResponseReturnValue":
+        deployment, node = under_way(session)
+        kind, _, word = name.partition("/")
+        try:
+            if kind == "step":
+                installing.step(context, deployment, node, word)
+                return plain(b"noted\n")
+            return plain(installing.answer(context, deployment, node, session, name))
+        except errors.NotFound as error:
+            raise NotFound from error
+        except HeadnodeError as error:
+            deploy.fail(context, node, "planning", error.message, actor="head node")
+            return jsonify(reason=error.message), 409
+
+    @app.post("/node/v1/seed/<session>/report")
+    def report(session: str) -> "ResponseReturnValue":
+        deployment, _ = under_way(session)
+        installing.webhook(context, deployment, body())
+        return jsonify({})
+
+    def under_way(session: str) -> tuple[Deployment, Node]:
+        """Answers hold secrets, and are given only while the deployment runs."""
+        found = context.inventory.running_deployment(asker(), session)
+        if found is None or found[0].finished is not None:
+            raise NotFound
+        return found
+
+
+def plain(content: bytes) -> Response:
+    return Response(content, mimetype="text/plain", headers={"Cache-Control": "no-store"})
 
 
 def body() -> dict[str, Any]:

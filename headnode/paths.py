@@ -53,6 +53,11 @@ class Paths:
         return self.state / "boot/grub"
 
     @property
+    def mirror(self) -> Path:
+        """Packages that were carried here, a directory for each import."""
+        return self.state / "mirror"
+
+    @property
     def runtime(self) -> Path:
         return self.root / "run/headnode"
 
@@ -63,6 +68,15 @@ class Paths:
     @property
     def bmc_socket(self) -> Path:
         return self.runtime / "bmc.sock"
+
+    @property
+    def directory(self) -> Path:
+        """slapd's database and certificate."""
+        return self.state / "directory"
+
+    @property
+    def ldap_socket(self) -> Path:
+        return self.runtime / "slapd/ldapi"
 
     @property
     def consoles(self) -> Path:
@@ -78,6 +92,10 @@ class Paths:
     def logs(self) -> Path:
         return self.root / "var/log/headnode"
 
+    def below_root(self, path: str) -> Path:
+        """A directory that site.yaml names, such as one that is exported; a lab has its own."""
+        return self.root / path.lstrip("/")
+
     # A lab's directories are often readable by root alone, and a lab has no one to protect its programs from.
 
     @property
@@ -87,3 +105,15 @@ class Paths:
     @property
     def nginx_user(self) -> str:
         return "www-data" if self.root == Path("/") else "root"
+
+    @property
+    def slapd_user(self) -> str:
+        return "openldap" if self.root == Path("/") else "root"
+
+    @property
+    def chrony_user(self) -> str:
+        return "_chrony" if self.root == Path("/") else "root"
+
+    @property
+    def package_cache_user(self) -> str:
+        return "apt-cacher-ng" if self.root == Path("/") else "root"

@@ -1,11 +1,12 @@
 """The services of a head node, described once: 'headnode up' runs them, systemd units are made from them."""
 
-import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headnode import clock, exports, packagecache, shares
+from headnode.machine import answers
 from headnode.paths import Paths
 from headnode.site import Site
 
@@ -21,6 +22,10 @@ class Service:
     capabilities: tuple[str, ...] = ()
     # What it may write to, below the root.
     writes: tuple[Path, ...] = ()
+    # Directories outside of our own that it works in; systemd makes them before it takes the rest away.
+    elsewhere: tuple[Path, ...] = ()
+    # Whether people's files are its business: their directories are not hidden from it, nor the bits they set.
+    homes: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     # Where it writes its process id, if it does.
     pid_file: Path | None = None
@@ -29,10 +34,17 @@ class Service:
 def services(site: Site, paths: Paths) -> list[Service]:
     """In the order they start."""
     found = [node_door(paths), nginx(paths), dnsmasq(paths, "names"), dnsmasq(paths, "provision")]
+    if site.directory.mode == "internal":
+        found.append(slapd(site, paths))
     if site.management and site.management.dhcp:
         found.append(dnsmasq(paths, "management"))
     if site.management and site.management.head:
         found.append(bmc(paths))
+    found.append(chronyd(paths))
+    if shares.served(site):
+        found.append(nfs(site, paths))
+    if packagecache.wanted(site):
+        found.append(package_cache(site, paths))
     return [*found, reconcile(paths), people_door(site, paths)]
 
 
@@ -70,6 +82,22 @@ def nginx(paths: Paths) -> Service:
     )
 
 
+def slapd(site: Site, paths: Paths) -> Service:
+    from headnode.directory.server import CONFIG, addresses, listening
+
+    user, pid_file = paths.slapd_user, paths.runtime / "slapd/slapd.pid"
+    return Service(
+        name="slapd",
+        description="people and groups of the cluster",
+        argv=("slapd", "-d", "none", "-u", user, "-g", user, "-h", addresses(site, paths),
+              "-f", str(paths.published / CONFIG)),
+        ready=lambda: program_of(pid_file) == "slapd" and listening(paths),
+        capabilities=("CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_OVERRIDE"),
+        writes=(paths.directory, paths.runtime),
+        pid_file=pid_file,
+    )  # fmt: skip
+
+
 def node_door(paths: Paths) -> Service:
     socket = paths.runtime / "node.sock"
     return Service(
@@ -92,6 +120,54 @@ def bmc(paths: Paths) -> Service:
         writes=(paths.state, paths.runtime, paths.logs),
         environment={"HEADNODE_ROOT": str(paths.root)},
     )
+
+
+def chronyd(paths: Paths) -> Service:
+    pid_file = paths.runtime / "chrony/chronyd.pid"
+    sets = clock.may_set_clock(paths, Path("/proc/self/status").read_text())
+    return Service(
+        name="chronyd",
+        description="the cluster's clock",
+        argv=("chronyd", "-d", "-u", paths.chrony_user, *(() if sets else ("-x",)),
+              "-f", str(paths.published / clock.CONFIG)),
+        ready=lambda: program_of(pid_file) == "chronyd",
+        capabilities=("CAP_SYS_TIME", "CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN",
+                      "CAP_DAC_OVERRIDE"),
+        writes=(paths.state, paths.runtime),
+        pid_file=pid_file,
+    )  # fmt: skip
+
+
+def nfs(site: Site, paths: Paths) -> Service:
+    pid_file, address = paths.runtime / "ganesha/ganesha.pid", str(shares.server_address(site))
+    return Service(
+        name="nfs",
+        description="homes and shares for nodes",
+        argv=("ganesha.nfsd", "-F", "-L", "STDERR", "-p", str(pid_file), "-f", str(paths.published / exports.CONFIG)),
+        # It writes its process id long before it listens.
+        ready=lambda: program_of(pid_file) == "ganesha.nfsd" and answers(address, exports.PORT),
+        capabilities=("CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_DAC_OVERRIDE",
+                      "CAP_DAC_READ_SEARCH", "CAP_FOWNER", "CAP_FSETID", "CAP_MKNOD", "CAP_SYS_RESOURCE"),
+        writes=(paths.state, paths.runtime),
+        elsewhere=(Path("/run/ganesha"), *(paths.below_root(share.directory) for share in shares.served(site))),
+        homes=True,
+        pid_file=pid_file,
+    )  # fmt: skip
+
+
+def package_cache(site: Site, paths: Paths) -> Service:
+    pid_file, address = paths.runtime / "packages/apt-cacher-ng.pid", str(site.provision.head)
+    user = paths.package_cache_user
+    return Service(
+        name="package-cache",
+        description="packages for nodes and image builds, fetched once",
+        argv=("setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--",
+              "apt-cacher-ng", "-c", str((paths.published / packagecache.CONFIG).parent)),
+        ready=lambda: program_of(pid_file) == "apt-cacher-ng" and answers(address, packagecache.PORT),
+        capabilities=("CAP_SETUID", "CAP_SETGID", "CAP_CHOWN"),
+        writes=(paths.state, paths.runtime, paths.logs),
+        pid_file=pid_file,
+    )  # fmt: skip
 
 
 def people_door(site: Site, paths: Paths) -> Service:
@@ -120,14 +196,6 @@ def certificate(site: Site, paths: Paths) -> Path:
 
 def certificate_key(site: Site, paths: Paths) -> Path:
     return paths.root / site.web.key.lstrip("/") if site.web.key else paths.state / "web/web.key"
-
-
-def answers(host: str, port: int) -> bool:
-    try:
-        with socket.create_connection((host, port), timeout=1.0):
-            return True
-    except OSError:
-        return False
 
 
 def reconcile(paths: Paths) -> Service:

@@ -18,6 +18,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -145,6 +146,10 @@ Domain = Annotated[
     field_check(lambda value: fields.domain_name(value)),
     for_editors(rf"{fields.LABEL.pattern}(\.{fields.LABEL.pattern})+"),
 ]
+DistinguishedName = Annotated[
+    Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+(, *[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+)*$")
+]
+Account = Annotated[str, field_check(lambda value: fields.account_name(value)), for_editors(fields.ACCOUNT.pattern)]
 Cidr = Annotated[IPv4Network, BeforeValidator(network), for_editors(rf"{OCTETS}/[0-9]{{1,2}}")]
 Listener = Annotated[str, AfterValidator(listener), for_editors(rf"{OCTETS}:[0-9]{{1,5}}")]
 Release = Annotated[
@@ -238,6 +243,8 @@ class Settings(Strict):
     """Archive the NVIDIA stack comes from; the two are never mixed."""
     nvidia_modules: Literal["auto", "open", "proprietary"] | None = None
     """Kernel modules of the NVIDIA driver."""
+    access: tuple[Label, ...] | None = None
+    """Groups of the directory whose members may log in; all people when not given."""
     nvidia_mig: tuple[Text, ...] | None = None
     """Instances that every GPU is cut into (MIG), such as 3g.40gb 3g.40gb; none when empty."""
     rdma: Literal["none", "inbox", "doca"] | None = None
@@ -336,6 +343,8 @@ class Rack(Strict):
 class Time(Strict):
     servers: tuple[Text, ...] = ("2.debian.pool.ntp.org",)
     """Upstream time servers; an empty list means the head node's own clock is the cluster's."""
+    nts: bool = False
+    """Ask the upstream servers with NTS and believe nobody else; they have to offer it."""
     max_offset_ms: int = Field(default=100, ge=1, le=60_000)
     """A node whose clock is further off than this is not up."""
 
@@ -345,12 +354,24 @@ class Directory(Strict):
     """internal: Headnode runs the LDAP server; external: it reads yours and never writes."""
     uri: Text | None = None
     """Address of the external LDAP server, such as ldaps://ldap.example.org."""
-    base_dn: Text | None = None
+    base_dn: DistinguishedName | None = None
     """Base of the tree; made from the domain when not given."""
+    admin_group: Label | None = "admin"
+    """Group whose members may change the directory with LDAP tools and their own password; it is made for you."""
     first_id: int = Field(default=20_000, ge=2_000, le=1_000_000_000)
     """First UID and GID given to people and groups, above every distribution's own."""
     last_id: int = Field(default=59_999, ge=2_000, le=2_000_000_000)
     """Last UID and GID given."""
+    bind_dn: DistinguishedName | None = None
+    """External only: who to be there, when anonymous reading is not allowed."""
+    bind_password_file: Text | None = None
+    """External only: file with that account's password on its first line."""
+    ca_file: Text | None = None
+    """External only: certificate authority of its server; those that the machine trusts when not given."""
+    flavour: Literal["rfc2307", "rfc2307bis", "ad"] = "rfc2307"
+    """External only: how its groups name their members: memberUid, member, or Active Directory's way."""
+    attributes: dict[Literal["name", "uid", "gid", "full_name", "email", "home", "shell", "ssh_keys"], Label] = {}
+    """External only: what its entries call these, where that is not the schema's own name, such as {name: cn}."""
 
 
 class Bmc(Strict):
@@ -396,10 +417,15 @@ class Archive(Strict):
 
 
 class Packages(Strict):
+    cache: bool = True
+    """Run a package cache on the head node, on port 3142 of the provision network; nodes without a way out use it."""
+    cache_days: int = Field(default=180, ge=1, le=36_500)
+    """How long the cache keeps a package that nobody asks for."""
     proxy: Text | None = None
-    """Package cache that nodes and image builds go through, such as http://10.20.0.1:3142."""
+    """Another package cache that nodes and image builds go through, such as http://10.20.0.9:3142."""
     mirror: Text | None = None
-    """Archive that nodes install Debian or Ubuntu packages from, instead of the distribution's own."""
+    """Archive that nodes install Debian or Ubuntu packages from, instead of the distribution's own; `head` for what
+    `headnode mirror import` brought to this head node."""
     pip_index: Text | None = None
     """Index that pip uses on nodes."""
     docker_mirror: Text | None = None
@@ -410,18 +436,44 @@ class Packages(Strict):
     """Proxy through which nodes reach the world outside; the cluster's own networks never go through it."""
 
 
+class Export(Strict):
+    """A directory that is mounted over NFS. `server:/directory` is a shorter way to say both."""
+
+    server: Text = "head"
+    """Who serves it: `head` is this head node, anything else the name or address of your own file server."""
+    export: Text
+    """The directory there. What the head node serves is made when it is missing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def from_text(cls, value: object) -> object:
+        if isinstance(value, str):
+            server, colon, directory = value.partition(":")
+            return {"server": server, "export": directory} if colon else {"export": value}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "examples": ["nas.example.org:/export/home"]}, handler(schema)]}
+
+    def __str__(self) -> str:
+        return f"{self.server}:{self.export}"
+
+
 class NfsMount(Strict):
-    source: Text
-    """Server and directory, such as nas.example.org:/export/data."""
+    source: Export
+    """Server and directory, such as nas.example.org:/export/data or head:/srv/datasets."""
     path: Text
     """Where nodes mount it."""
+    read_only: bool = False
+    """Nobody on a node can write there; where the head node serves it, the server refuses too."""
     options: tuple[Text, ...] = ()
     """Mount options beyond Headnode's own (NFS 4.2, hard, and fsc where the layout has a cache)."""
 
 
 class Storage(Strict):
-    home: Text | None = None
-    """Server and directory that nodes mount at /home, such as nas.example.org:/export/home."""
+    home: Export | None = None
+    """Server and directory that nodes mount at /home, such as {server: head, export: /srv/home}."""
     mounts: tuple[NfsMount, ...] = ()
     """More NFS mounts of every node."""
 
@@ -433,6 +485,9 @@ class Access(Strict):
     """SSH public keys that may log in to nodes as root, also when the directory is down."""
     sudo_group: Label | None = None
     """Group of the directory whose members may use sudo on nodes."""
+    admin_user: Account | None = None
+    """Local account of every node for the day the directory is down: UID 1000, sudo, admin_keys, and the password that
+    'headnode user passwd --break-glass' keeps sealed."""
 
 
 class Web(Strict):

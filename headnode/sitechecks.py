@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 from itertools import combinations
 
 from headnode import fields, layoutchecks
-from headnode.site import Layout, Network, Settings, Site
+from headnode.site import Export, Layout, Network, Settings, Site
 
 Path = tuple[str | int, ...]
 
@@ -27,6 +27,8 @@ def problems(site: Site) -> Iterator[Problem]:
         yield from layout_problems(name, layout)
     yield from service_problems(site)
     yield from storage_problems(site)
+    yield from time_problems(site)
+    yield from package_problems(site)
     yield from web_problems(site)
 
 
@@ -148,9 +150,26 @@ def service_problems(site: Site) -> Iterator[Problem]:
         )
     if site.directory.last_id <= site.directory.first_id:
         yield Problem(("directory", "last_id"), site.directory.last_id, f"use more than {site.directory.first_id}")
+    if site.directory.mode == "internal":
+        yield from group_problems(site)
     url = site.database.url
     if url is not None and not url.startswith(("postgresql://", "postgresql+psycopg://")):
         yield Problem(("database", "url"), url, "use a URL such as postgresql://headnode@db.example.org/headnode")
+
+
+def group_problems(site: Site) -> Iterator[Problem]:
+    """Groups of our own directory have names that every system takes."""
+    named: list[tuple[Path, str | None]] = [
+        (("directory", "admin_group"), site.directory.admin_group),
+        (("access", "sudo_group"), site.access.sudo_group),
+    ]
+    holders = [(("defaults",), site.defaults)]
+    holders += [(("profiles", name), profile) for name, profile in site.profiles.items()]  # type: ignore[misc]
+    holders += [(("groups", name), group) for name, group in site.groups.items()]  # type: ignore[misc]
+    named += [((*at, "access"), group) for at, settings in holders for group in settings.access or ()]
+    for at, group in named:
+        if group is not None and not fields.ACCOUNT.fullmatch(group):
+            yield Problem(at, group, "use up to 32 lower-case letters, digits, _ and -, beginning with a letter")
 
 
 def web_problems(site: Site) -> Iterator[Problem]:
@@ -164,18 +183,22 @@ def web_problems(site: Site) -> Iterator[Problem]:
         yield Problem(("web", "certificate"), site.web.certificate or "", "give certificate and key, or neither")
 
 
-NFS_SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9._+/-]*", re.ASCII)
+SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*", re.ASCII)
+DIRECTORY = re.compile(r"/[A-Za-z0-9._+/-]*", re.ASCII)
+# Served, they would hand the head node itself to every node.
+NEVER_SERVED = ("/", "/etc", "/var", "/run", "/proc", "/sys", "/dev", "/boot", "/root", "/usr", "/bin", "/sbin", "/lib")
 
 
 def storage_problems(site: Site) -> Iterator[Problem]:
-    home = site.storage.home
-    mounts: list[tuple[Path, str, str, tuple[str, ...]]] = [(("storage", "home"), "/home", home, ())] if home else []
+    """What is mounted where, and what the head node would let others see."""
+    mounts: list[tuple[Path, str, Export, tuple[str, ...]]] = []
+    if site.storage.home:
+        mounts.append((("storage", "home"), "/home", site.storage.home, ()))
     for index, mount in enumerate(site.storage.mounts):
         mounts.append((("storage", "mounts", index), mount.path, mount.source, mount.options))
     seen: set[str] = set()
     for at, path, source, options in mounts:
-        if not NFS_SOURCE.fullmatch(source):
-            yield Problem(at, source, "use server:/directory, such as nas.example.org:/export/home")
+        yield from export_problems(at, source)
         if not layoutchecks.MOUNT.fullmatch(path) or path == "/" or ".." in path:
             yield Problem(at, path, "use an absolute path of letters, digits and . _ + -, such as /data")
         if path in seen:
@@ -184,3 +207,41 @@ def storage_problems(site: Site) -> Iterator[Problem]:
             if not layoutchecks.OPTION.fullmatch(option):
                 yield Problem(at, option, "use one mount option per list item, such as noatime")
         seen.add(path)
+    yield from served_twice([(at, source) for at, _, source, _ in mounts if source.server == "head"])
+
+
+def export_problems(at: Path, source: Export) -> Iterator[Problem]:
+    directory = source.export
+    if not SERVER.fullmatch(source.server) or not DIRECTORY.fullmatch(directory) or ".." in directory.split("/"):
+        yield Problem(at, source, "use server:/directory, such as nas.example.org:/export/home")
+    elif source.server == "head" and (directory.rstrip("/") or "/") in NEVER_SERVED:
+        yield Problem(at, source, "the head node serves no directory of its own system; use one such as /srv/home")
+
+
+def served_twice(served: list[tuple[Path, Export]]) -> Iterator[Problem]:
+    """A directory inside another would be reached with the other's permissions."""
+    for index, (at, source) in enumerate(served):
+        for _, other in served[:index]:
+            one, two = (f"{export.export.rstrip('/')}/" for export in (source, other))
+            if one.startswith(two) or two.startswith(one):
+                yield Problem(at, source, f"that and {other} contain each other; serve directories that are apart")
+
+
+TIME_SERVER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?", re.ASCII)
+URL = re.compile(r"https?://[A-Za-z0-9._~:/@%+-]+", re.ASCII)
+
+
+def time_problems(site: Site) -> Iterator[Problem]:
+    for index, server in enumerate(site.time.servers):
+        if not TIME_SERVER.fullmatch(server):
+            expected = "use a host name or an address, such as 2.debian.pool.ntp.org"
+            yield Problem(("time", "servers", index), server, expected)
+    if site.time.nts and not site.time.servers:
+        yield Problem(("time", "nts"), "true", "NTS needs servers to ask; name them in time.servers")
+
+
+def package_problems(site: Site) -> Iterator[Problem]:
+    for key in ("proxy", "mirror", "http_proxy"):
+        value = getattr(site.packages, key)
+        if value is not None and not URL.fullmatch(value) and (key, value) != ("mirror", "head"):
+            yield Problem(("packages", key), value, "use an address such as http://10.20.0.9:3142")

@@ -35,6 +35,8 @@ def host_sources(apt: Path = APT) -> list[Source]:
 
 
 def sources_for(recipe: Recipe, apt: Path = APT) -> list[Source]:
+    if recipe.sources:
+        return list(recipe.sources)
     found = for_suite(host_sources(apt), recipe.suite) or list(public_sources(recipe.os, recipe.suite))
     return [*with_components(found, recipe.components), *recipe.archives]
 

@@ -17,17 +17,20 @@ FLAGS = {"esp": "boot", "bios-boot": "bios_grub", "swap": "swap", "raid": "raid"
 FORMATS = {"esp": "fat32", "ext4": "ext4", "xfs": "xfs", "swap": "swap"}
 
 
-def storage(resolved: Resolved) -> dict[str, Any]:
+def storage(resolved: Resolved, firmware: str | None = None) -> dict[str, Any]:
     """The `storage` block of an autoinstall document."""
     # swap: size 0, because subiquity otherwise adds a swap file that nobody asked for.
-    return {"version": 2, "swap": {"size": 0}, "config": config(resolved)}
+    return {"version": 2, "swap": {"size": 0}, "config": config(resolved, firmware)}
 
 
-def config(resolved: Resolved) -> list[Action]:
+def config(resolved: Resolved, firmware: str | None = None) -> list[Action]:
+    """curtin installs GRUB on whatever is marked for it, so only what this firmware starts from is."""
+    bios = () if firmware == "uefi" else bios_disks(resolved)
     actions: list[Action] = []
     for table in resolved.tables:
-        actions.append(disk(table, grub=table.disk.device in bios_disks(resolved)))
-        actions += [partition(table, part, resolved) for part in sorted(table.parts, key=lambda part: part.number)]
+        actions.append(disk(table, grub=table.disk.device in bios))
+        parts = sorted(table.parts, key=lambda part: part.number)
+        actions += [partition(table, part, resolved, esp=firmware != "bios") for part in parts]
     for array in resolved.arrays:
         members = [volume_id(name) for name in resolved.definition.raid1[array.name]]
         actions.append({"id": f"raid-{array.name}", "type": "raid", "name": array.name, "raidlevel": 1,
@@ -48,7 +51,7 @@ def disk(table: Table, grub: bool) -> Action:
     return {"id": f"disk-{table.name}", "type": "disk", **by, "ptable": "gpt", **wipe, "grub_device": grub}
 
 
-def partition(table: Table, part: Part, resolved: Resolved) -> Action:
+def partition(table: Table, part: Part, resolved: Resolved, *, esp: bool = True) -> Action:
     action: Action = {
         "id": volume_id(part.volume.name),
         "type": "partition",
@@ -60,7 +63,7 @@ def partition(table: Table, part: Part, resolved: Resolved) -> Action:
         "partition_name": part.volume.name,
         "partition_type": TYPES[part.volume.type].lower(),
         "preserve": part.kept is not None,
-        "grub_device": part.volume.type == "esp",
+        "grub_device": esp and part.volume.type == "esp",
     }
     if flag := FLAGS.get(part.volume.type):
         action["flag"] = flag

@@ -11,10 +11,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import templates
+from headnode.ldaptree import LOCKED, LOCKED_FOR_EVER, Tree
 from headnode.model import Node
+from headnode.packagecache import mirror_for_nodes, proxy_for_nodes
+from headnode.shares import shares
 from headnode.site import Layout, Site
 from images import filesystems
 from images.bootloader import kernel_line
+from images.culling import limits
 from images.gpufiles import gpu_files, masked, units
 from images.hostkeys import HostKey
 from images.nvidia.stack import Kind, Stack
@@ -26,6 +30,13 @@ from images.ports import ports
 NO_STACK = Stack("nothing")
 CACHE = "/var/cache/fscache"
 CA_FILE = "/usr/local/share/ca-certificates/headnode.crt"
+DIRECTORY_CA = "/etc/sssd/directory-ca.crt"
+# What sssd calls the attributes that a site may name.
+SSSD_NAMES = {
+    "name": "ldap_user_name", "uid": "ldap_user_uid_number", "gid": "ldap_user_gid_number",
+    "full_name": "ldap_user_fullname", "email": "ldap_user_email", "home": "ldap_user_home_directory",
+    "shell": "ldap_user_shell", "ssh_keys": "ldap_user_ssh_public_key",
+}  # fmt: skip
 MASKED = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service",
     # sssd is started as a whole; its socket-activated halves would answer before it is configured.
@@ -50,6 +61,11 @@ class Secrets:
     ca_certificate: str = ""
     ssh_authority: str = ""
     archive_keys: Mapping[str, bytes] = field(default_factory=dict)
+    # The hash of the local account's password, if it has one.
+    admin_hash: str = field(default="", repr=False)
+    # Of a directory that is not ours: what to trust, and the password of the account it is read with.
+    directory_ca: str = ""
+    bind_password: str = field(default="", repr=False)
 
 
 Files = dict[str, OverlayFile]
@@ -64,6 +80,8 @@ class Subject:
     settings: Mapping[str, Any]
     secrets: Secrets
     stack: Stack = NO_STACK
+    # Bytes of the volume that holds copies of what comes over NFS, when the node's disks are known.
+    cache_size: int | None = None
 
     @property
     def layout(self) -> Layout:
@@ -93,10 +111,19 @@ class Subject:
         return OverlayFile(self.text(template, **values), mode)
 
 
-def overlay(site: Site, node: Node, settings: Mapping[str, Any], secrets: Secrets, stack: Stack | None = None) -> Files:
+def overlay(
+    site: Site,
+    node: Node,
+    settings: Mapping[str, Any],
+    secrets: Secrets,
+    stack: Stack | None = None,
+    cache_size: int | None = None,
+) -> Files:
     """Every file by its path in the installed system."""
-    about = Subject(site, node, settings, secrets, stack or NO_STACK)
-    makers = (identity, network, mounts, ssh, directory, clock, services, containers, archives, tuning, gpus)
+    about = Subject(site, node, settings, secrets, stack or NO_STACK, cache_size)
+    makers = (
+        identity, network, mounts, ssh, directory, accounts, clock, services, containers, archives, tuning, gpus
+    )  # fmt: skip
     return dict(sorted((path, file) for make in makers for path, file in make(about)))
 
 
@@ -137,19 +164,16 @@ def networkd(about: Subject, port: Any) -> Made:
 
 
 def nfs_lines(about: Subject) -> list[tuple[str, str, str, str, int]]:
-    storage = about.site.storage
-    wanted = [(storage.home, "/home", ("nodev", "nosuid"))] if storage.home else []
-    wanted += [(mount.source, mount.path, mount.options) for mount in storage.mounts]  # type: ignore[misc]
     # A server that is away must not keep a node from starting, and must not lose what was being written.
     common = ["vers=4.2", "hard", "_netdev", "nofail", *(["fsc"] if about.caches else [])]
-    return [(str(source), path, "nfs4", ",".join([*common, *more]), 0) for source, path, more in wanted]
+    return [(share.source, share.path, "nfs4", ",".join([*common, *share.options]), 0) for share in shares(about.site)]
 
 
 def mounts(about: Subject) -> Made:
     lines = [*filesystems.fstab(about.layout, about.owner), *nfs_lines(about)]
     yield "/etc/fstab", about.file("fstab", lines=lines)
     if about.caches:
-        yield "/etc/cachefilesd.conf", about.file("cachefilesd.conf", directory=CACHE)
+        yield "/etc/cachefilesd.conf", about.file("cachefilesd.conf", directory=CACHE, limits=limits(about.cache_size))
         yield "/etc/systemd/system/cachefilesd.service", about.file("cachefilesd.service", directory=CACHE)
     if about.layout.raid1:
         arrays = [(name, md_uuid(about.owner.id("array", name))) for name in about.layout.raid1]
@@ -168,15 +192,43 @@ def ssh(about: Subject) -> Made:
         yield "/etc/ssh/ssh_known_hosts", about.file("known_hosts", authority=about.secrets.ssh_authority)
     if about.site.access.admin_keys:
         yield "/root/.ssh/authorized_keys", about.file("authorized_keys", 0o600)
-    if about.site.access.sudo_group:
-        yield "/etc/sudoers.d/headnode", about.file("sudoers", 0o440)
+    access = about.site.access
+    if access.admin_user or (access.sudo_group and about.site.directory.mode == "external"):
+        yield "/etc/sudoers.d/headnode", about.file("sudoers", 0o440, hashed=bool(about.secrets.admin_hash))
 
 
 def directory(about: Subject) -> Made:
-    site = about.site
-    base = site.directory.base_dn or ",".join(f"dc={label}" for label in site.domain.split("."))
-    uri = site.directory.uri or f"ldap://head.{site.domain}"
-    yield "/etc/sssd/sssd.conf", about.file("sssd.conf", 0o600, base=base, uri=uri, ca=CA_FILE)
+    site, tree = about.site, Tree.of(about.site)
+    ours = site.directory.mode == "internal"
+    ca = CA_FILE if ours else DIRECTORY_CA if about.secrets.directory_ca else ""
+    groups = tuple(about.settings.get("access") or ())
+    names = {"ssh_keys": "sshPublicKey", **site.directory.attributes}
+    yield "/etc/sssd/sssd.conf", about.file(
+        "sssd.conf", 0o600, ours=ours, tree=tree, base=tree.base, ca=ca, groups=groups,
+        uri=f"ldap://head.{site.domain}" if ours else site.directory.uri, filter=access_filter(tree, groups),
+        names=[(SSSD_NAMES[key], name) for key, name in names.items()], bind_password=about.secrets.bind_password,
+    )  # fmt: skip
+    if about.secrets.directory_ca:
+        yield DIRECTORY_CA, OverlayFile(about.secrets.directory_ca.encode())
+
+
+def access_filter(tree: Tree, groups: tuple[str, ...]) -> str:
+    """Who may log in: members of one of these groups, or everybody; nobody who is locked."""
+    members = "".join(f"(memberOf={tree.group(group)})" for group in groups)
+    unlocked = f"(!({LOCKED}={LOCKED_FOR_EVER}))"
+    return f"(&(|{members}){unlocked})" if members else unlocked
+
+
+def accounts(about: Subject) -> Made:
+    """The local account for the day the directory is down, and homes that are made when they are missing."""
+    admin, hashed = about.site.access.admin_user, about.secrets.admin_hash
+    yield "/etc/systemd/system/headnode-accounts.service", about.file("accounts.service", hashed=bool(hashed))
+    if admin is None:
+        return
+    yield "/etc/headnode/accounts.conf", about.file("accounts.conf")
+    yield f"/etc/ssh/headnode_keys/{admin}", about.file("authorized_keys")
+    if hashed:
+        yield "/etc/headnode/admin.hash", OverlayFile(hashed.encode(), 0o600)
 
 
 def clock(about: Subject) -> Made:
@@ -185,7 +237,7 @@ def clock(about: Subject) -> Made:
 
 def services(about: Subject) -> Made:
     """Which units run; multi-user is the end of starting, whatever desktop an image may carry."""
-    wanted = ["systemd-networkd.service", "ssh.service", "sssd.service", "chrony.service"]
+    wanted = ["systemd-networkd.service", "ssh.service", "sssd.service", "chrony.service", "headnode-accounts.service"]
     wanted += ["cachefilesd.service"] if about.caches else []
     wanted += ["headnode-ca.service"] if about.secrets.ca_certificate else []
     wanted += units(about.stack)
@@ -224,9 +276,9 @@ def containers(about: Subject) -> Made:
 
 def archives(about: Subject) -> Made:
     packages = about.site.packages
-    yield "/etc/apt/apt.conf.d/90headnode", about.file("apt.conf")
-    if packages.mirror:
-        yield "/etc/apt/sources.list", about.file("sources.list")
+    yield "/etc/apt/apt.conf.d/90headnode", about.file("apt.conf", proxy=proxy_for_nodes(about.site))
+    if mirror := mirror_for_nodes(about.site, str(about.settings.get("os"))):
+        yield "/etc/apt/sources.list", about.file("sources.list", mirror=mirror)
     if packages.pip_index:
         host = urlsplit(packages.pip_index).hostname
         yield "/etc/pip.conf", about.file("pip.conf", host=host)

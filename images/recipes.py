@@ -38,8 +38,8 @@ KERNELS = {
 BASE = (
     "systemd-sysv", "dbus", "udev", "kmod", "initramfs-tools", "zstd", "iproute2", "netbase", "ca-certificates",
     "openssh-server", "sudo", "less", "python3", "e2fsprogs", "xfsprogs", "dosfstools", "mdadm", "lvm2", "chrony",
-    "sssd-ldap", "libnss-sss", "libpam-sss", "nfs-common", "cachefilesd", "pciutils", "ethtool", "ipmitool",
-    "prometheus-node-exporter",
+    "sssd-ldap", "libnss-sss", "libpam-sss", "libsss-sudo", "nfs-common", "cachefilesd", "pciutils", "ethtool",
+    "ipmitool", "prometheus-node-exporter",
 )  # fmt: skip
 # What only one distribution needs beyond that: Ubuntu's networks are described to netplan.
 OWN = {"ubuntu": ("netplan.io",)}
@@ -81,6 +81,8 @@ class Recipe:
     kernel: str
     variant: str = "minbase"
     components: tuple[str, ...] = ()
+    # Where everything comes from, instead of what this machine's apt uses.
+    sources: tuple[Source, ...] = ()
     # Archives beyond the distribution's, and what apt is to hold at one release ("name=release").
     archives: tuple[Source, ...] = ()
     pins: tuple[str, ...] = ()

@@ -14,6 +14,8 @@ class Source:
     suites: tuple[str, ...]
     components: tuple[str, ...]
     signed_by: str = ""
+    # Only for what was proven by other means, such as the digests of a mirror that was carried here.
+    trusted: bool = False
 
 
 def parse_sources(text: str) -> list[Source]:
@@ -77,15 +79,21 @@ def to_text(sources: Iterable[Source]) -> str:
         "Types: deb\n"
         f"URIs: {' '.join(s.uris)}\nSuites: {' '.join(s.suites)}\nComponents: {' '.join(s.components)}\n"
         + (f"Signed-By: {s.signed_by}\n" if s.signed_by else "")
+        + ("Trusted: yes\n" if s.trusted else "")
         for s in sources
     )
+
+
+def version_pattern(release: str) -> str:
+    """Every packaging of one release, as apt's preferences write it."""
+    return f"/^([0-9]+:)?{re.escape(release)}-/"
 
 
 def preferences(pins: Iterable[str]) -> str:
     """apt's preferences that hold packages ("name=release") at a release, and refuse every other one."""
     blocks = []
     for name, _, release in (pin.partition("=") for pin in pins):
-        blocks.append(f"Package: {name}\nPin: version /^([0-9]+:)?{re.escape(release)}-/\nPin-Priority: 1001\n")
+        blocks.append(f"Package: {name}\nPin: version {version_pattern(release)}\nPin-Priority: 1001\n")
         blocks.append(f"Package: {name}\nPin: release *\nPin-Priority: -1\n")
     return "\n".join(blocks)
 

@@ -43,23 +43,35 @@ class Image:
     @property
     def url(self) -> str:
         """Where the head node serves it, as a path."""
-        return f"/images/{self.reference}/{IMAGE}"
+        return f"/images/{self.reference}/{self.largest}"
+
+    @property
+    def method(self) -> str:
+        """How it gets to a node: as an image of ours, or through the installer that it is the medium of."""
+        return str(self.manifest.get("method", "image"))
 
     @property
     def sha256(self) -> str:
-        return str(self.manifest["files"][IMAGE]["sha256"])
+        return str(self.manifest["files"][self.largest]["sha256"])
 
     @property
     def size(self) -> int:
-        return int(self.manifest["files"][IMAGE]["size"])
+        return int(self.manifest["files"][self.largest]["size"])
+
+    @property
+    def largest(self) -> str:
+        """The file that matters: the archive, or of a medium the one that nodes fetch longest."""
+        files = self.manifest["files"]
+        return IMAGE if IMAGE in files else max(files, key=lambda name: int(files[name]["size"]))
 
     @property
     def unpacked_size(self) -> int:
-        return int(self.manifest["unpacked_size"])
+        return int(self.manifest.get("unpacked_size", 0))
 
     @property
     def packages(self) -> list[dict[str, str]]:
-        return list(json.loads((self.directory / PACKAGES).read_text()))
+        path = self.directory / PACKAGES
+        return list(json.loads(path.read_text())) if path.exists() else []
 
 
 def check_name(name: str) -> str:

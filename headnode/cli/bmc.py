@@ -1,12 +1,21 @@
 """headnode sensors, sel, bmc."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headnode.cli.common import NodeSetType, confirm, confirm_count, context, emit, note, output_option, yes_option
+from headnode.cli.common import (
+    NodeSetType,
+    confirm,
+    confirm_count,
+    context,
+    emit,
+    given_password,
+    note,
+    output_option,
+    yes_option,
+)
 from headnode.cli.folded import end, fanout_option, finish, folded_option, progress
 from headnode.errors import InvalidInput
 
@@ -172,19 +181,10 @@ def set_password(
     nodes = choosing.select(at, nodeset)
     if rotate and (known or password_file):
         raise InvalidInput("--random makes its own passwords; leave --known and --password-file away")
-    password = None if rotate else given_password(password_file, twice=not known)
+    instead = "--password-file FILE or --random"
+    password = None if rotate else given_password(password_file, "BMC password", instead, twice=not known)
     confirm(f"{'Remember' if known else 'Change'} the password of {len(nodes)} BMCs?", yes)
     act = workflow.adopt if known else workflow.rotate
     answers = act(at, nodes, password, fanout=fanout, on_answer=progress())
     finish(ctx, answers, output)
     note("The new passwords are sealed in the inventory.")
-
-
-def given_password(file: Path | None, *, twice: bool) -> str:
-    from headnode import vault
-
-    if file is not None:
-        return vault.read_password(file)
-    if not sys.stdin.isatty():
-        raise InvalidInput("say which password: --password-file FILE or --random")
-    return str(click.prompt("BMC password", hide_input=True, confirmation_prompt=twice, err=True))

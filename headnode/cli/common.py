@@ -167,3 +167,14 @@ def cell(value: Any, *, nested: bool = False) -> str:
     if isinstance(value, list | tuple):
         return " ".join(str(item) for item in value)
     return str(value)
+
+
+def given_password(file: Path | None, what: str, instead: str, *, twice: bool) -> str:
+    """A secret from a file, or typed unseen; never an argument."""
+    from headnode import vault
+
+    if file is not None:
+        return vault.read_password(file)
+    if not sys.stdin.isatty():
+        raise InvalidInput(f"say which {what}: {instead}")
+    return str(click.prompt(what, hide_input=True, confirmation_prompt=twice, err=True))

@@ -141,12 +141,13 @@ def work(
     workflow.refuse_unsuitable(nodes, intent)
     if power:
         refuse_untouchable(at.site, nodes)
-    chosen = planning.image_for(at, nodes, image) if intent == "deploy" else {}
+    chosen = planning.image_for(at, nodes, image, consent) if intent == "deploy" else {}
     if dry_run:
         for node in nodes:
             show_plan(at, node, chosen.get(node.name), consent)
         note("Dry run: nothing was changed.")
         return
+    planning.refuse_without_ramdisk(at, nodes, intent)
     confirm_count(f"{intent.capitalize()}", nodes, yes)
     for name in {value or "" for value in chosen.values()} or {""}:
         names = [node.name for node in nodes if chosen.get(node.name, "") == name]

@@ -1,18 +1,29 @@
-"""headnode image: build, list, show, diff, verify, gc, ramdisk."""
+"""headnode image: build, import, seed, list, show, diff, verify, remove, gc, ramdisk."""
 
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headnode.cli.common import ProfileType, confirm, context, dry_run_option, emit, note, output_option, yes_option
+from headnode.cli.common import (
+    NodeSetType,
+    ProfileType,
+    confirm,
+    context,
+    dry_run_option,
+    emit,
+    note,
+    output_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from images.store import Image
 
-COLUMNS = ["name", "built", "os", "kernel", "packages", "size", "unpacked"]
+COLUMNS = ["name", "built", "os", "method", "kernel", "packages", "size", "unpacked"]
 kernel_option = click.option(
     "--kernel", type=click.Choice(["generic", "cloud"]), default="generic", show_default=True,
     help="generic drives real servers; cloud is small and drives virtual machines only.",
@@ -175,6 +186,100 @@ def gc(ctx: click.Context, keep: int, dry_run: bool, yes: bool) -> None:
     note(f"Freed {megabytes(size)}." if names else "There was nothing to remove.")
 
 
+@image.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+@click.option("--name", help="What to call it; default: distribution and release, such as ubuntu-24.04.")
+@click.option("--sha256", help="The checksum that the file must have.")
+@click.option(
+    "--sums", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A SHA256SUMS file that lists it."
+)
+@click.option(
+    "--debian", "release", metavar="RELEASE", help="Take Debian's installer from Debian's own package instead."
+)
+@click.pass_context
+def import_(
+    ctx: click.Context, file: Path | None, name: str | None, sha256: str | None, sums: Path | None, release: str | None
+) -> None:
+    """Import the medium of a distribution's installer.
+
+    Ubuntu's live-server ISO (22.04, 24.04) and Debian's netboot ISO (mini.iso) are known; anything else is refused with
+    what was found in it. A checksum is required; a package comes with apt's own. Media are versioned, listed, verified
+    and removed like images, and deployed to nodes whose 'method' is autoinstall or preseed.
+
+    \b
+    Examples:
+      headnode image import ubuntu-24.04.3-live-server-amd64.iso --sums SHA256SUMS
+      headnode image import mini.iso --sha256 0123…
+      headnode image import --debian 12
+    """
+    from headnode.workflows import media
+
+    with progress_lines() as progress:
+        made = media.import_medium(
+            context(ctx), file, name=name, sha256=sha256, sums=sums, release=release, progress=progress
+        )
+    note(f"Imported {made.reference}: {made.manifest['title']}, for method {made.method}, {megabytes(made.size)}.")
+    click.echo(made.reference)
+
+
+@image.command()
+@click.argument("node", type=NodeSetType())
+@click.option(
+    "--output", "target", type=click.Path(path_type=Path, dir_okay=False), help="File to write; default: NODE-seed.iso."
+)
+@click.option("--cidata", is_flag=True, help="Instead, the answers for Ubuntu's own medium, as a volume called cidata.")
+@click.pass_context
+def seed(ctx: click.Context, node: str, target: Path | None, cidata: bool) -> None:
+    """Write a medium for a node that cannot start over the network.
+
+    A small image for CD, USB stick or a BMC's virtual media, for BIOS and UEFI: it starts iPXE, which asks this
+    head node what to do, as a network boot would. With --cidata, the answers of the deployment that waits, for a
+    machine that is started from Ubuntu's own medium; that file holds secrets and is readable by you alone.
+
+    \b
+    Examples:
+      headnode image seed gpu07
+      headnode image seed gpu07 --output /srv/media/gpu07.iso
+      headnode image seed gpu07 --cidata --output gpu07-answers.iso
+    """
+    from headnode.workflows import seeding
+    from headnode.workflows.nodes import select
+
+    at = context(ctx)
+    for found in select(at, node):
+        place = (target or Path(f"{found.name}-{'cidata' if cidata else 'seed'}.iso")).absolute()
+        write = seeding.write_cidata if cidata else seeding.write_bootable
+        made = write(at, found, place)
+        note(f"Wrote {made} ({megabytes(made.stat().st_size)}).")
+
+
+@image.command()
+@click.argument("reference")
+@dry_run_option
+@yes_option
+@click.pass_context
+def remove(ctx: click.Context, reference: str, dry_run: bool, yes: bool) -> None:
+    """Remove one version of an image or medium.
+
+    Refused while a profile, group or node names that version. Its number is never given again.
+
+    \b
+    Examples:
+      headnode image remove ubuntu-24.04@1 --dry-run
+      headnode image remove gpu@2 --yes
+    """
+    from headnode.workflows import images
+
+    at = context(ctx)
+    found = images.removable(at, reference)
+    if dry_run:
+        note(f"Would remove {found.reference} and free {megabytes(found.size)}.")
+        return
+    confirm(f"Remove {found.reference} and free {megabytes(found.size)}?", yes)
+    images.store(at).remove(found)
+    note(f"Removed {found.reference}.")
+
+
 @image.command()
 @kernel_option
 @click.option("--firmware", is_flag=True, help="With firmware files for network and storage cards that need them.")
@@ -199,12 +304,13 @@ def ramdisk(ctx: click.Context, kernel: str, firmware: bool) -> None:
 
 
 def row(found: "Image") -> dict[str, Any]:
-    recipe = found.manifest["recipe"]
+    recipe = found.manifest.get("recipe") or found.manifest
     return {
         "name": found.reference,
         "built": found.manifest["built"],
         "os": f"{recipe['os']} {recipe['suite']}",
-        "kernel": found.manifest["kernel"],
+        "method": found.method,
+        "kernel": found.manifest.get("kernel"),
         "packages": len(found.packages),
         "size": found.size,
         "unpacked": found.unpacked_size,

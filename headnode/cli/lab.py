@@ -1,6 +1,7 @@
 """headnode lab: up, status, deploy, shell, console, fault, reset, down."""
 
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headnode.cli.common import confirm, emit, note, output_option, yes_option
+from headnode.cli.labtold import tell, web_page
 from headnode.errors import InvalidField
 
 if TYPE_CHECKING:
-    from headnode.lab.spec import Spec
+    pass
 
 FAULTS = (
     "no-dhcp", "slow-net", "bad-disk", "dead-bmc", "foreign-dhcp", "clock-skew", "image-corrupt", "power-cut", "none",
@@ -68,7 +70,8 @@ def up(name: str, nodes: int, uefi: bool, memory: str, disks: int, port: int, no
     world.is_root()
     firmware = Firmware.UEFI if uefi else Firmware.BIOS
     spec = Spec(name, (firmware,) * nodes, mebibytes(memory), disks=disks, port=port, images=not no_images)
-    phases = labwork.Phases(timings(), nodes, since)
+    plan = [*(("ramdisk", "image") if spec.images else ()), "boot", *(("deploy", "verify") if deploying else ())]
+    phases = labwork.Phases(timings(), nodes, plan, since)
     if spec.images:
         labwork.provide_stock(phases)
     labwork.bring_up(phases, spec)
@@ -97,7 +100,7 @@ def deploy(name: str) -> None:
 
     spec = Spec.read(link.existing(name).spec)
     link.order(name, "status")
-    phases = labwork.Phases(timings(), len(spec.firmware))
+    phases = labwork.Phases(timings(), len(spec.firmware), ("deploy", "verify"))
     labwork.deploy_all(phases, spec)
     note(phases.summary())
     tell(spec, installed=True)
@@ -115,26 +118,6 @@ def mebibytes(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]*(\.[0-9]+)?[MG]", text):
         raise InvalidField("memory", text, "use a number and M or G, such as 1536M or 2G")
     return to_bytes(text) // MIB
-
-
-def tell(spec: "Spec", *, installed: bool = False) -> None:
-    """Where everything is, and what to try."""
-    from headnode.lab import link
-    from headnode.lab.spec import Places
-
-    more = link.naming(spec.name)
-    note(f"The lab '{spec.name}' is up; the head node's root is {Places.of(spec.name).head.root}. Next:")
-    lines = [] if installed else [(f"headnode lab deploy{more}", "enrol and install its nodes")]
-    lines += [
-        (f"headnode lab shell{more}", "a shell on the head node, where 'headnode' is this cluster's"),
-        (f"headnode lab console{more} {spec.nodes[0].name}", "a machine's serial console"),
-        (f"headnode lab fault{more} {spec.nodes[-1].name} dead-bmc", "let something go wrong"),
-        (f"headnode lab down{more}", "remove everything"),
-    ]
-    if port := link.order(spec.name, "status").get("port"):
-        lines.insert(0, (f"open http://127.0.0.1:{port}", "the web page"))
-    for command, what in lines:
-        note(f"  {command:<40} {what}")
 
 
 @lab.command()
@@ -171,8 +154,8 @@ def status(name: str, output: str) -> None:
         note(
             f"Head node's services: {services}. The office wire is {'silent' if found.get('silent') else 'NOT silent'}."
         )
-        if port := found.get("port"):
-            note(f"Web page: http://127.0.0.1:{port}")
+        if page := web_page(name):
+            note(f"Web page: {page}")
 
 
 @lab.command(context_settings={"ignore_unknown_options": True})
@@ -234,7 +217,7 @@ def console(name: str, node: str, everything: bool) -> None:
 @lab.command()
 @name_option
 @click.argument("node")
-@click.argument("fault", type=click.Choice(FAULTS))
+@click.argument("fault", type=click.Choice(FAULTS), metavar="FAULT")
 def fault(name: str, node: str, fault: str) -> None:
     """Make something go wrong with a node; 'none' puts all of it right.
 
@@ -299,8 +282,6 @@ def down(name: str, purge: bool, yes: bool) -> None:
       headnode lab down --name second --yes
       headnode lab down --purge --yes
     """
-    import shutil
-
     from headnode.lab import link, stock
 
     if sys.stdin.isatty():

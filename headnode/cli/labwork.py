@@ -6,14 +6,13 @@ Estimates are what each phase took the last time on this machine; the first time
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from headnode.cli.common import note
+from headnode.errors import HeadnodeError
 
 if TYPE_CHECKING:
     from headnode.lab.spec import Spec
@@ -23,14 +22,15 @@ if TYPE_CHECKING:
 # Seconds, measured with software emulation on two cores. Deploying and verifying count for each node.
 USUAL = {"ramdisk": 60.0, "image": 90.0, "boot": 10.0, "deploy": 120.0, "verify": 90.0}
 LOOK_EVERY = 0.5
-SAY_EVERY = 20.0
+SAY_EVERY = 30.0
 
 
 class Phases:
     """How long everything took, and how long what is left will take."""
 
-    def __init__(self, timings: Path, nodes: int, begun: float | None = None) -> None:
+    def __init__(self, timings: Path, nodes: int, plan: Sequence[str], begun: float | None = None) -> None:
         self.took: dict[str, float] = {}
+        self._plan = plan
         self._timings = timings
         self._usual = {**USUAL, **read(timings)}
         self._each = {"deploy": nodes, "verify": nodes}
@@ -54,9 +54,9 @@ class Phases:
             self._timings.parent.mkdir(parents=True, exist_ok=True)
             self._timings.write_text(json.dumps(self._usual) + "\n")
 
-    def left(self, phases: Sequence[str] = tuple(USUAL)) -> float:
+    def left(self) -> float:
         """Of the phases that have not begun, and the rest of the one that has."""
-        waiting = [name for name in phases if name not in self.took and name != self._current]
+        waiting = [name for name in self._plan if name not in self.took and name != self._current]
         running = max(0.0, self._usual.get(self._current, 0.0) - (time.monotonic() - self._since))
         return running + sum(self.whole(name) for name in waiting)
 
@@ -107,7 +107,6 @@ def bring_up(phases: Phases, spec: "Spec") -> None:
 
 def deploy_all(phases: Phases, spec: "Spec") -> None:
     """Enrol and install every node that is not up, with the product's own commands."""
-    from headnode.lab import link
     from headnode.lab.spec import Places
     from headnode.workflows.context import Context, who
 
@@ -121,12 +120,9 @@ def deploy_all(phases: Phases, spec: "Spec") -> None:
         Rollout(phases, spec, at).run()
     finally:
         at.close()
-    if port := link.order(spec.name, "status").get("port"):
-        note(f"Open http://127.0.0.1:{port}")
 
 
 def tell_and_run(spec: "Spec", *words: str) -> None:
-    from headnode.errors import HeadnodeError
     from headnode.lab import link
 
     note(f"$ headnode {' '.join(words)}")
@@ -140,6 +136,7 @@ class Rollout:
     processors, starting from the disk only one."""
 
     def __init__(self, phases: Phases, spec: "Spec", at: "Context") -> None:
+        from headnode.cli.watch import Meter
         from headnode.lab.machine import Accelerator
         from headnode.lab.qemu import accelerator
 
@@ -147,84 +144,85 @@ class Rollout:
         self.spec = spec
         self.at = at
         self.together = accelerator() is Accelerator.KVM
+        # What each was last seen as, and since when; those that we began ourselves.
         self.states: dict[str, tuple[str, float]] = {}
-        self.spoken = 0.0
+        self.begun: set[str] = set()
+        self.meters = {node.name: Meter() for node in spec.nodes}
 
     def run(self) -> None:
-        from headnode.cli.deploy import progress_table
+        from headnode.cli.watch import look
 
-        names = [node.name for node in self.spec.nodes]
         with live_view() as show:
             while True:
-                nodes = self.at.inventory.nodes(names)
+                rows, nodes = look(self.at, list(self.meters), self.meters)
                 self.notice(nodes)
-                if failed := [node for node in nodes if node.state == "failed" and node.name in self.states]:
-                    raise click.ClickException(f"{failed[0].name} failed: {failed[0].reason}")
+                show(rows, f"about {said(self.left(nodes))} left")
+                if failed := [node for node in nodes if node.state == "failed" and node.name in self.begun]:
+                    raise HeadnodeError(
+                        f"{failed[0].name} failed: {failed[0].phase}: {failed[0].reason}",
+                        hint=f"'headnode lab console {failed[0].name}' shows what it said; run this again to try again",
+                    )
                 if all(node.state == "up" for node in nodes):
                     return
                 if following := self.next(nodes):
-                    self.states[following] = ("asked", time.monotonic())
+                    self.begun.add(following)
                     tell_and_run(self.spec, "deploy", following, "--yes")
-                begun = [node for node in nodes if node.name in self.states]
-                show(progress_table(self.at, begun), f"about {said(self.left(nodes))} left")
-                self.speak(nodes)
                 time.sleep(LOOK_EVERY)
 
     def next(self, nodes: "Sequence[Node]") -> str | None:
         """The node to begin with now; one that is under way from an earlier run is only watched."""
         if not self.together and any(node.state in ("inspecting", "deploying") for node in nodes):
             return None
-        return next((n.name for n in nodes if n.state in ("enrolled", "ready", "failed") and n.name not in self.states),
-                    None)  # fmt: skip
+        idle = [node.name for node in nodes if node.state in ("enrolled", "ready", "failed")]
+        return next((name for name in idle if name not in self.begun), None)
 
     def notice(self, nodes: "Sequence[Node]") -> None:
+        now = time.monotonic()
         for node in nodes:
-            before, since = self.states.get(node.name, ("", time.monotonic()))
-            if node.state.value == before or (before == "asked" and node.state != "deploying"):
+            before, since = self.states.get(node.name, ("", now))
+            if node.state.value == before:
                 continue
-            now = time.monotonic()
-            if before == "deploying" and node.state in ("verifying", "up"):
-                self.phases.passed("deploy", now - since)
-            elif before == "verifying" and node.state == "up":
-                self.phases.passed("verify", now - since)
-            if node.state not in ("enrolled", "ready", "failed") or before:
-                self.states[node.name] = (node.state.value, now)
-                note(f"{node.name} is {node.state.value}")
+            self.states[node.name] = (node.state.value, now)
+            phase = {"deploying": "deploy", "verifying": "verify"}.get(before)
+            # Only what was seen from its beginning says how long it takes.
+            if phase and node.state in ("verifying", "up") and node.name in self.begun:
+                self.phases.passed(phase, now - since)
 
     def left(self, nodes: "Sequence[Node]") -> float:
+        """Deploying goes one after another, so the last node's verification is all that comes on top."""
         deploy, verify = self.phases.usual("deploy"), self.phases.usual("verify")
-        seconds = 0.0
+        waiting, last = 0.0, 0.0
         for node in nodes:
-            passed = time.monotonic() - self.states.get(node.name, ("", time.monotonic()))[1]
+            passed = time.monotonic() - self.states[node.name][1]
             if node.state == "verifying":
-                seconds = max(seconds, verify - passed)
-            elif node.state == "deploying":
-                seconds += max(0.0, deploy - passed) + verify
+                last = max(last, verify - passed)
             elif node.state != "up":
-                seconds += deploy + verify
-        return max(0.0, seconds)
-
-    def speak(self, nodes: "Sequence[Node]") -> None:
-        """For a log, where nothing moves: a line now and then."""
-        if sys.stderr.isatty() or time.monotonic() - self.spoken < SAY_EVERY:
-            return
-        self.spoken = time.monotonic()
-        busy = {node.name: node.state.value for node in nodes if node.state in ("deploying", "verifying")}
-        for work in self.at.inventory.deployments(nodes, limit_each=1):
-            if work.node in busy:
-                percent = "" if work.percent is None else f" {work.percent} %"
-                note(f"  {work.node} {busy[work.node]}: {work.step or 'waiting for it'}{percent}; "
-                     f"about {said(self.left(nodes))} left")  # fmt: skip
+                waiting += max(0.0, deploy - (passed if node.state == "deploying" else 0.0))
+                last = verify
+        return max(0.0, waiting + last)
 
 
 @contextmanager
-def live_view() -> Iterator[Any]:
-    """A table that is drawn again and again on a terminal, and nothing anywhere else."""
-    if not sys.stderr.isatty():
-        yield lambda table, line: None
-        return
-    from rich.console import Console, Group
-    from rich.live import Live
+def live_view() -> "Iterator[Callable[[Sequence[tuple[str, ...]], str], None]]":
+    """A table that is drawn again and again on a terminal; anywhere else a line for each step, and now and then one
+    that says how long it will take."""
+    from headnode.cli.watch import table, tell_changes
 
-    with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
-        yield lambda table, line: live.update(Group(table, line))
+    if sys.stderr.isatty():
+        from rich.console import Console, Group
+        from rich.live import Live
+
+        with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+            yield lambda rows, line: live.update(Group(table(rows), line))
+        return
+    told: dict[str, tuple[str, ...]] = {}
+    spoken = time.monotonic()
+
+    def tell(rows: "Sequence[tuple[str, ...]]", line: str) -> None:
+        nonlocal spoken
+        tell_changes(rows, told)
+        if time.monotonic() - spoken > SAY_EVERY:
+            spoken = time.monotonic()
+            note(line)
+
+    yield tell

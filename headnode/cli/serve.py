@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headnode.cli.common import confirm, context, emit, note, output_option, warn, yes_option
+from headnode.errors import counted
 
 if TYPE_CHECKING:
     from headnode.workflows.context import Context
@@ -163,6 +164,20 @@ def run_service(ctx: click.Context, name: str) -> None:
 
 
 @service.command()
+@click.pass_context
+def migrate(ctx: click.Context) -> None:
+    """Bring the database up to date.
+
+    Every command does so by itself; an upgrade does it while nothing else runs.
+
+    \b
+    Examples:
+      headnode service migrate
+    """
+    note(f"The database is up to date and has {counted(context(ctx).inventory.count(), 'node')}.")
+
+
+@service.command()
 @click.option(
     "--directory", type=click.Path(path_type=Path, file_okay=False), help="Write them here instead of printing."
 )
@@ -179,11 +194,14 @@ def units(ctx: click.Context, directory: Path | None, program: str | None) -> No
     from headnode.units import unit_files
 
     at = context(ctx)
-    for name, text in unit_files(at.site, at.paths, program or str(Path(sys.argv[0]).resolve())).items():
+    files = unit_files(at.site, at.paths, program or str(Path(sys.argv[0]).resolve()))
+    for name, text in files.items():
         if directory is None:
             click.echo(f"==> {name} <==\n{text}")
         else:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / name).write_text(text)
     if directory is not None:
+        for old in {*directory.glob("headnode-*.service")} - {directory / name for name in files}:
+            old.unlink()
         note(f"Wrote the units to {directory}; next: systemctl daemon-reload")

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Table, delete, func, insert, null, select, up
 from sqlalchemy.exc import IntegrityError
 
 from headnode.errors import Taken
+from headnode.inventory import ledger
 from headnode.inventory.rows import chunks, event_to_row, load_nodes, node_to_row
 from headnode.inventory.tables import (
     bmcs,
@@ -26,7 +27,7 @@ from headnode.inventory.tables import (
     tokens,
 )
 from headnode.inventory.tables import secrets as secret_texts
-from headnode.model import Deployment, Event, Intent, Node, Severity, Sighting
+from headnode.model import Deployment, Event, Holder, Intent, Node, Severity, Sighting
 
 REPORTS_ACCEPTED_FOR = timedelta(days=30)
 
@@ -243,6 +244,15 @@ class Change:
         """Those whose names begin like that."""
         named = secret_texts.c.name.startswith(prefix, autoescape=True)
         self._connection.execute(delete(secret_texts).where(named))
+
+    # UIDs and GIDs
+
+    def reserve_numbers(self, kind: Holder, wanted: Mapping[str, int | None], first: int, last: int) -> dict[str, int]:
+        """Name → the number it has from now on; None asks for the next free one."""
+        return ledger.reserve(self._connection, self.now, kind, wanted, first, last)
+
+    def retire_numbers(self, kind: Holder, names: Collection[str]) -> None:
+        ledger.retire(self._connection, self.now, kind, names)
 
     # What publishing has done
 

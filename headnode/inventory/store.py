@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, ScalarSelect, func, select
 
+from headnode.inventory import ledger
 from headnode.inventory.accounts import Accounts
 from headnode.inventory.changes import Change, digest
 from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
@@ -28,7 +29,7 @@ from headnode.inventory.tables import (
     seen,
     tokens,
 )
-from headnode.model import Deployment, Event, Intent, Node, Severity, Sighting, State
+from headnode.model import Deployment, Event, Intent, Node, Numbered, Severity, Sighting, State
 
 
 class Inventory:
@@ -156,6 +157,20 @@ class Inventory:
             query = query.where(events.c.node.in_([node] if isinstance(node, str) else node))
         with self._reading() as connection:
             return [event_from_row(row) for row in reversed(connection.execute(query).all())]
+
+    def newest_events(self, kind: str, names: Collection[str]) -> dict[str, Event]:
+        """Node → its newest event of this kind."""
+        found: dict[str, Event] = {}
+        with self._reading() as connection:
+            for batch in chunks(names):
+                newest = (
+                    select(func.max(events.c.id))
+                    .where(events.c.node.in_(batch), events.c.kind == kind)
+                    .group_by(events.c.node)
+                )
+                for row in connection.execute(select(events).where(events.c.id.in_(newest))):
+                    found[row.node] = event_from_row(row)
+        return found
 
     def newest_event(self) -> int:
         with self._reading() as connection:
@@ -285,6 +300,11 @@ class Inventory:
         query = select(secrets.c.name, secrets.c.sealed).where(secrets.c.name.startswith(prefix, autoescape=True))
         with self._reading() as connection:
             return {name.removeprefix(prefix): sealed for name, sealed in connection.execute(query)}
+
+    def numbers(self) -> list[Numbered]:
+        """Every UID and GID that was ever given, in order."""
+        with self._reading() as connection:
+            return ledger.load(connection)
 
     def seen(self) -> list[Sighting]:
         """Unknown hardware, the newest last."""

@@ -196,3 +196,15 @@ facts = Table(
     Column("name", String(64), primary_key=True),
     Column("value", Text, nullable=False),
 )
+
+# Every UID and GID that was ever given. A row is never deleted: a number that had an owner never gets another.
+numbers = Table(
+    "numbers",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    # user or group; a user's number is also that of their own group.
+    Column("kind", String(8), nullable=False),
+    Column("name", String(64), nullable=False, index=True),
+    Column("given", Moment, nullable=False),
+    Column("removed", Moment),
+)

@@ -4,7 +4,6 @@ One line of JSON is a question, one line the answer. Started by headnode/lab/lin
 """
 
 import json
-import os
 import signal
 import socketserver
 import sys
@@ -16,7 +15,6 @@ from typing import Any
 
 from headnode.errors import HeadnodeError, InvalidField
 from headnode.lab.faults import MEANING, Fault, Faults, undo_damage
-from headnode.lab.process import write_record
 from headnode.lab.relay import Relay
 from headnode.lab.spec import Places, Spec
 from headnode.lab.world import World, world
@@ -131,7 +129,6 @@ class Handler(socketserver.StreamRequestHandler):
 def main(name: str) -> int:
     places = Places.of(name)
     daemon = Daemon(Spec.read(places.spec), places)
-    write_record(places.daemon, os.getpid(), places.daemon_log)
 
     def end(number: int, frame: FrameType | None) -> None:
         # At any moment, also while the lab is being built: the exception unwinds what is there.

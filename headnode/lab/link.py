@@ -1,5 +1,6 @@
 """Bringing labs up and down from outside, and giving orders to the one that runs."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -7,18 +8,18 @@ import signal
 import socket
 import sys
 import time
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from headnode import run
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
-from headnode.lab import net
+from headnode.lab import net, stock
 from headnode.lab.daemon import STAGE
 from headnode.lab.lab import LabRuns, sweep
-from headnode.lab.process import recorded, wait_for
+from headnode.lab.process import recorded, wait_for, write_record
 from headnode.lab.spec import HOME, NodeSpec, Places, Spec, names
-from headnode.lab.world import Progress, free_port, is_root, prepare
+from headnode.lab.world import Progress, is_root, prepare
 from headnode.run import Completed
 
 UP_WITHIN, DOWN_WITHIN = 300.0, 60.0
@@ -90,23 +91,45 @@ def up(spec: Spec, progress: Progress) -> dict[str, Any]:
                 f"the lab '{spec.name}' exists with other machines; nothing was changed",
                 hint=f"'headnode lab down{naming(spec.name)}' first, or another --name",
             )
-    if (answer := ask(places, "status")) is not None:
-        return answer
-    prepare(places, replace(spec, port=free_port(spec.port)))
-    start(places, progress)
+    with one_at_a_time(places):
+        if ask(places, "status") is None:
+            prepare(places, spec)
+            wait_ready(places, start(places), progress)
+        if spec.images and not (places.head.state / "images").exists():
+            # It was brought up without.
+            stock.install(places.head)
     return order(spec.name, "status")
 
 
-def start(places: Places, progress: Progress) -> None:
-    """The lab's process, which stays when we are gone; its stages are passed on until it is ready."""
+@contextmanager
+def one_at_a_time(places: Places) -> Iterator[None]:
+    """Of two that bring a lab up at the same moment, the second finds it running."""
+    places.home.mkdir(parents=True, exist_ok=True)
+    lock = os.open(places.home, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def start(places: Places) -> int:
+    """The lab's process, which stays when we are gone; returns where in its log this start begins."""
     with places.daemon_log.open("ab") as log:
         begun = log.tell()
-        argv = [sys.executable, "-u", "-m", "headnode.lab.daemon", places.home.name]
-        process = run.spawn(argv, stdout=log, stderr=log)
+        # One that an interrupted command had started is still at it.
+        if recorded(places.daemon) is None:
+            argv = [sys.executable, "-u", "-m", "headnode.lab.daemon", places.home.name]
+            write_record(places.daemon, run.spawn(argv, stdout=log, stderr=log).pid, places.daemon_log)
+    return begun
+
+
+def wait_ready(places: Places, begun: int, progress: Progress) -> None:
+    """Pass on its stages until it is ready."""
     read = begun
     deadline = time.monotonic() + UP_WITHIN
     while time.monotonic() < deadline:
-        ended = process.poll() is not None
+        ended = recorded(places.daemon) is None
         read = pass_on(places, read, progress)
         if ended:
             said = places.daemon_log.read_bytes()[begun:].decode(errors="replace")
@@ -115,7 +138,6 @@ def start(places: Places, progress: Progress) -> None:
         if (answer := ask(places, "status")) is not None and answer["phase"] == "ready":
             return
         time.sleep(LOOK_EVERY)
-    process.terminate()
     raise HeadnodeError(f"the lab was not ready after {UP_WITHIN:.0f} seconds", hint=f"see {places.daemon_log}")
 
 

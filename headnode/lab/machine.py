@@ -55,6 +55,8 @@ class Disk:
     serial: str
     # Every write fails, as on a disk that is worn out.
     worn_out: bool = False
+    # Which disk the firmware starts from is its own setting, and no matter of slots; by default it is the first.
+    boot_order: int | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,6 @@ def _disks(machine: Machine) -> list[str]:
             file = f"file.driver=blkdebug,file.image.driver=file,file.image.filename={disk.path},{error}"
         words += [
             "-drive", f"if=none,id=drive{number},format=raw,discard=unmap,{file}",
-            "-device", f"{device},bootindex={FIRST_DISK + number}",
+            "-device", f"{device},bootindex={FIRST_DISK + (number if disk.boot_order is None else disk.boot_order)}",
         ]  # fmt: skip
     return words

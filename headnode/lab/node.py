@@ -1,20 +1,26 @@
 """A whole node: an emulated machine with a BMC of its own in front of it, cabled as in a rack."""
 
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headnode.lab.bmc import LabBmc, Simulator
 from headnode.lab.bmc import Process as AnyProcess
 from headnode.lab.chassis import ChassisService
+from headnode.lab.inband import InBandCable, free_port
 from headnode.lab.lab import Lab
 from headnode.lab.machine import Machine
 from headnode.lab.net import Namespace, Switch
 from headnode.lab.process import Process
 from headnode.lab.qemu import RunningMachine, plugged_in
 from headnode.lab.serial import SerialCable
+
+# The BMC as the machine itself finds it: a KCS interface, whose other end is ipmi_sim.
+IN_BAND = (
+    "-chardev socket,id=bmc,path={path},reconnect=1 -device ipmi-bmc-extern,id=bmc0,chardev=bmc "
+    "-device isa-ipmi-kcs,bmc=bmc0"
+)
 
 
 class MachineChassis:
@@ -140,10 +146,13 @@ def lab_node(
     directory: Path | None = None,
 ) -> Iterator[LabNode]:
     """A machine that is off and can be switched on through its BMC, which answers at an address of `bmc_host`."""
+    place = lab.directory / machine.name
+    in_band = place / "in-band.sock"
+    machine = replace(machine, extra=(*machine.extra, *IN_BAND.format(path=in_band).split()))
     with plugged_in(lab, machine, switches, directory) as running:
         panel = MachineChassis(running)
-        place = lab.directory / machine.name
         with (
+            InBandCable(in_band, bmc_host) as inside,
             SerialCable(running.files.console, running.files.console_socket, bmc_host) as cable,
             ChassisService(place / "chassis.sock", {machine.name: panel}) as service,
         ):
@@ -153,6 +162,7 @@ def lab_node(
                 password,
                 chassis_command=service.command(machine.name),
                 serial_port=cable.port,
+                in_band_port=inside.port,
                 serial_number=machine.serial or machine.name,
             )
             simulator = LabSimulator(lab, bmc_host, bmc, place / "bmc", free_port(bmc_host))
@@ -162,9 +172,3 @@ def lab_node(
                 yield LabNode(running, panel, bmc, simulator)
             finally:
                 simulator.stop()
-
-
-def free_port(host: Namespace) -> int:
-    with host.inside(), socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

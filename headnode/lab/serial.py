@@ -6,12 +6,10 @@ nothing of an early boot is lost while ipmi_sim redials. What is typed goes the 
 
 import contextlib
 import socket
-import threading
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from headnode.lab.background import Background
 from headnode.lab.net import Namespace
 
 LOOK_EVERY = 0.02
@@ -20,18 +18,17 @@ LINGER = 1.0
 CHUNK = 4096
 
 
-class SerialCable:
+class SerialCable(Background):
     def __init__(self, said: Path, keyboard: Path, host: Namespace) -> None:
+        super().__init__(f"serial {said.parent.name}")
         self.said = said
         self.keyboard = keyboard
         self.position = said.stat().st_size if said.exists() else 0
-        self.over = threading.Event()
         with host.inside():
             # Sockets stay in the namespace they were made in, and so do those it accepts.
             self.server = socket.create_server(("127.0.0.1", 0))
         self.server.settimeout(0.2)
         self.port = int(self.server.getsockname()[1])
-        self.thread = threading.Thread(target=self.run, name=f"serial {self.port}", daemon=True)
 
     def run(self) -> None:
         while not self.over.is_set():
@@ -100,13 +97,5 @@ class SerialCable:
         keyboard.close()
         return None
 
-    def __enter__(self) -> Self:
-        self.thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.over.set()
-        self.thread.join(5)
+    def close(self) -> None:
         self.server.close()

@@ -33,12 +33,24 @@ IMAGE = Recipe(
     packages=in_order(
         ("systemd-sysv", "udev", "kmod", "initramfs-tools", "zstd", "e2fsprogs", "iproute2", "dbus", "python3",
          "openssh-server", "dosfstools", "xfsprogs", "util-linux", "sudo", "chrony", "nfs-common", "cachefilesd",
-         "sssd-ldap", "libnss-sss", "libpam-sss", "libpam-modules", "pciutils", *LOADERS["amd64"])
+         "sssd-ldap", "libnss-sss", "libpam-sss", "libsss-sudo", "libpam-modules", "pciutils", *LOADERS["amd64"])
     ),
     kernel="linux-image-cloud-amd64",
     without=(
         "/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*",
         "/usr/share/bug/*",
+        # Unicode tables that xfs_scrub alone needs, and names of hardware that nobody here has.
+        "/usr/sbin/xfs_scrub*", "/usr/lib/*/libicu*", "/usr/lib/udev/hwdb.d/*", "/lib/udev/hwdb.d/*",
+        # Boot loaders for other media than a disk, and alphabets of other continents.
+        "/usr/lib/grub/x86_64-efi/monolithic/*", "/usr/lib/grub/x86_64-efi-signed/gcd*",
+        "/usr/lib/grub/x86_64-efi-signed/grubnet*", "/usr/lib/*/gconv/*", "/usr/lib/*/perl/*/CORE/*",
+        "/usr/lib/*/perl/*/auto/Encode/*/*", "/usr/share/perl/*/Unicode/Collate/*",
+        # Drivers and file systems of machines that are not emulated here.
+        *(f"/lib/modules/*/kernel/{part}/*" for part in (
+            "arch/x86/kvm", "drivers/comedi", "drivers/hid", "drivers/infiniband", "drivers/target", "fs/btrfs",
+            "fs/ceph", "fs/smb", "fs/ocfs2", "fs/gfs2", "fs/nfsd", "net/ceph", "net/sctp", "net/sched", "net/wireless",
+            "drivers/net/ethernet/mellanox", "drivers/net/wireless", "drivers/scsi/lpfc", "drivers/scsi/qla2xxx",
+        )),
     ),
 )  # fmt: skip
 

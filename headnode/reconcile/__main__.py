@@ -12,10 +12,13 @@ from headnode.reconcile.duties import (
     close_overdue_windows,
     fail_overdue_work,
     finish_publishing,
+    keep_the_directory_ready,
     lead,
     leave_when_the_site_changes,
     look_for_foreign_dhcp,
     start_all,
+    tidy_package_cache,
+    watch_clocks,
 )
 from headnode.reconcile.recording import Recorder
 from headnode.reconcile.reloading import Control, Reloader
@@ -39,6 +42,7 @@ def main() -> None:
         "deadlines": partial(fail_overdue_work, context),
         "publishing": partial(finish_publishing, context),
         "notifying": partial(notifying.tell_people, context),
+        "clocks": partial(watch_clocks, context),
     }
     here: dict[str, Duty] = {
         "control": control.run,
@@ -46,6 +50,8 @@ def main() -> None:
         "record": Recorder(context).run,
         "watch": Watcher(context).run,
         "foreign-dhcp": partial(look_for_foreign_dhcp, context),
+        "package-cache": partial(tidy_package_cache, context),
+        "directory": partial(keep_the_directory_ready, context),
         "site": partial(leave_when_the_site_changes, context),
         "lead": partial(lead, context, once_for_all),
     }

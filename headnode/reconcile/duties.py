@@ -1,19 +1,25 @@
 """The small duties: closing windows, ending overdue work, looking for foreign DHCP, noticing a new site.yaml."""
 
+import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from headnode import sitefile
+from headnode import packagecache, sitefile
+from headnode.directory import server
 from headnode.errors import HeadnodeError
 from headnode.lifecycle import WORKING
 from headnode.log import logger
 from headnode.model import Severity, State
-from headnode.workflows import deploy, discovery, publishing, serve
+from headnode.reconcile.reloading import send
+from headnode.workflows import clocks, deploy, discovery, people, publishing, serve
 from headnode.workflows.context import Context
 
 Duty = Callable[[threading.Event], None]
 LONGEST_PAUSE = 30.0
+DAY = 24 * 60 * 60.0
+CLOCKS = 300.0
 
 
 def close_overdue_windows(context: Context, stop: threading.Event) -> None:
@@ -121,6 +127,19 @@ def note_foreign(context: Context, found: dict[str, str]) -> None:
             logger("headnode.reconcile").info("foreign DHCP server gone", server=server)
 
 
+def keep_the_directory_ready(context: Context, stop: threading.Event) -> None:
+    """What site.yaml wants of the directory is there before anybody is added, and its certificate never runs out."""
+    while not stop.is_set():
+        if context.site.directory.mode == "internal" and context.paths.ldap_socket.exists():
+            with people.directory(context):
+                pass
+            if server.certificate_ends_soon(context.site, context.paths):
+                # It is made anew whenever slapd starts, and whoever supervises it starts it again.
+                send(context.paths.runtime / "slapd/slapd.pid", "slapd", signal.SIGTERM)
+            stop.wait(DAY)
+        stop.wait(1.0)
+
+
 def leave_when_the_site_changes(context: Context, stop: threading.Event) -> None:
     """With the site it read long ago it would look at the wrong wire, so it ends and is started anew."""
     known, read = context.site, b""
@@ -135,3 +154,15 @@ def leave_when_the_site_changes(context: Context, stop: threading.Event) -> None
         if now != known:
             logger("headnode.reconcile").info("site.yaml changed; starting anew")
             stop.set()
+
+
+def tidy_package_cache(context: Context, stop: threading.Event) -> None:
+    while not stop.wait(DAY):
+        if gone := packagecache.expire(context.paths, context.site.packages.cache_days, time.time()):
+            logger("headnode.reconcile").info("forgot packages that nobody asked for", packages=len(gone))
+
+
+def watch_clocks(context: Context, stop: threading.Event) -> None:
+    """A node that is up and whose clock goes wrong is an event, once when it happens and once when it is over."""
+    while not stop.wait(CLOCKS):
+        clocks.note_outliers(context)

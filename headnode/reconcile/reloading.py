@@ -21,6 +21,12 @@ PATIENCE = 2.0
 # More addresses than this are given back by a restart, which forgets all leases; every node has its own address anyway.
 MOST_RELEASES = 500
 PARTS = ("provision", "management", "names")
+# These read their configuration only when they start; whoever supervises them starts them again.
+RESTARTED = (
+    ("chrony/chrony.conf", "chrony/chronyd.pid", "chronyd"),
+    ("ganesha/ganesha.conf", "ganesha/ganesha.pid", "ganesha.nfsd"),
+    ("apt-cacher-ng/acng.conf", "packages/apt-cacher-ng.pid", "apt-cacher-ng"),
+)
 # The longest question anybody asks; control.py shortens long lists.
 LONGEST_LINE = 1 << 20
 
@@ -56,6 +62,7 @@ class Reloader:
                 stop.wait(self.pause)
 
     def reload(self, touched: set[str]) -> None:
+        from headnode.directory import server as slapd
         from pxe import dnsmasq
 
         entries = "everything" in touched or any(is_entry(path) for path in touched)
@@ -70,8 +77,15 @@ class Reloader:
                 send(pid_file, "dnsmasq", signal.SIGHUP)
                 if part in gone:
                     dnsmasq.release(self.site.networks[part], gone[part])
+        for config, process, program in RESTARTED:
+            if newer(self.paths.published / config, self.paths.runtime / process):
+                send(self.paths.runtime / process, program, signal.SIGTERM)
         if touched & {"everything", "nginx/nginx.conf"}:
             send(self.paths.runtime / "nginx/nginx.pid", "nginx", signal.SIGHUP)
+        pid_file = self.paths.runtime / "slapd/slapd.pid"
+        if any(newer(self.paths.published / file, pid_file) for file in (slapd.CONFIG, slapd.SCHEMA)):
+            # As dnsmasq: it reads its configuration only when it starts.
+            send(pid_file, "slapd", signal.SIGTERM)
 
 
 def newer(config: Path, pid_file: Path) -> bool:

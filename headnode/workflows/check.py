@@ -10,10 +10,10 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from headnode import control, run
+from headnode import control, exports, ntp, packagecache, run, shares
 from headnode.errors import HeadnodeError
 from headnode.services import services
-from headnode.workflows import discovery, serve
+from headnode.workflows import discovery, people, serve
 from headnode.workflows.context import Context
 
 NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
@@ -39,13 +39,15 @@ def check(context: Context) -> Iterator[Finding]:
     site = context.site
     said = f"cluster {site.cluster}, {len(site.networks)} networks, {len(site.profiles)} profiles"
     yield Finding("site", Result.OK, said)
-    yield from programs()
+    yield from programs(context)
     yield from assets(context)
     for name in ("provision", "management"):
         net = site.networks.get(name)
         if net is not None and net.interface is not None:
             yield tried(f"{name} interface", partial(interface, context, name))
     yield from ports(context)
+    if site.directory.mode == "external":
+        yield tried("directory", partial(directory, context))
     yield neighbours(context)
     yield space(context)
     yield clock(context)
@@ -68,13 +70,39 @@ def interface(context: Context, name: str) -> str:
     return f"{serve.require_interface(context, name).name} is up and has its address"
 
 
+def directory(context: Context) -> str:
+    """Somebody else's: that it answers, and that its people have numbers nodes can use."""
+    with people.directory(context) as found:
+        numbers = [person.number for person in found.people()]
+    if low := sum(number < 1000 for number in numbers):
+        raise HeadnodeError(
+            f"{low} of its {len(numbers)} people have no UID, or one that belongs to systems",
+            hint="'headnode user list' shows them; directory.attributes names the right attribute",
+        )
+    return f"{context.site.directory.uri} answers and knows {len(numbers)} people"
+
+
 def foreign(context: Context, name: str) -> str:
     serve.refuse_foreign_dhcp(context, name)
     return f"nobody else answers on {context.site.networks[name].interface}"
 
 
-def programs() -> Iterator[Finding]:
-    for program, package in (("dnsmasq", "dnsmasq-base"), ("nginx", "nginx-light"), ("setpriv", "util-linux")):
+# Service → the package that brings it and the program that it is; those that not every site has.
+OPTIONAL = {
+    "slapd": ("slapd", "slapd"),
+    "chronyd": ("chrony", "chronyd"),
+    "nfs": ("nfs-ganesha nfs-ganesha-vfs", "ganesha.nfsd"),
+    "package-cache": ("apt-cacher-ng", "apt-cacher-ng"),
+}
+
+
+def programs(context: Context) -> Iterator[Finding]:
+    wanted = [("dnsmasq", "dnsmasq-base"), ("nginx", "nginx-light"), ("setpriv", "util-linux")]
+    for service in services(context.site, context.paths):
+        if service.name in OPTIONAL:
+            package, program = OPTIONAL[service.name]
+            wanted.append((program, package))
+    for program, package in wanted:
         if run.have(program):
             yield Finding(f"program {program}", Result.OK, "installed")
         else:
@@ -106,15 +134,21 @@ def ports(context: Context) -> Iterator[Finding]:
             else:
                 yield Finding(f"service {service.name}", Result.FAILED, "not running", "look at its log")
         return
-    net = context.site.provision
-    for kind, number, what in (
+    site = context.site
+    wanted = [
         (socket.SOCK_DGRAM, 67, "DHCP"),
         (socket.SOCK_DGRAM, 69, "TFTP"),
         (socket.SOCK_DGRAM, 53, "DNS"),
         (socket.SOCK_STREAM, 80, "HTTP"),
-    ):
+        (socket.SOCK_DGRAM, ntp.PORT, "NTP"),
+        *([(socket.SOCK_STREAM, 389, "LDAP")] if site.directory.mode == "internal" else []),
+        *([(socket.SOCK_STREAM, exports.PORT, "NFS")] if shares.served(site) else []),
+        *([(socket.SOCK_STREAM, packagecache.PORT, "packages")] if packagecache.wanted(site) else []),
+    ]
+    for kind, number, what in wanted:
         protocol = "udp" if kind == socket.SOCK_DGRAM else "tcp"
-        yield port(f"port {number}/{protocol}", kind, str(net.head), number, what)
+        address = shares.server_address(site) if what == "NFS" else site.provision.head
+        yield port(f"port {number}/{protocol}", kind, str(address), number, what)
 
 
 def port(name: str, kind: int, address: str, number: int, what: str) -> Finding:

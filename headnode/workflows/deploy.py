@@ -115,11 +115,21 @@ def claim(context: Context, token: str, address: str) -> Claimed | None:
 
 
 def report_hardware(context: Context, node: Node, facts: Mapping[str, Any]) -> None:
-    disks, gpus = facts.get("disks"), facts.get("gpus")
-    counted = f"{len(disks) if isinstance(disks, list) else 0} disks, {len(gpus) if isinstance(gpus, list) else 0} GPUs"
+    facts = well_formed(facts)
+    counted = f"{len(facts.get('disks', ()))} disks, {len(facts.get('gpus', ()))} GPUs"
     with context.inventory.change("agent", "inspection") as change:
         change.remember_hardware(node, facts)
         change.record("agent.inventory", f"reported its hardware: {counted}", node=node.name)
+
+
+def well_formed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A node wrote this: what should be a list of things is one from here on, whatever it sent."""
+    lists = {key: facts[key] for key in ("disks", "gpus", "nvswitches", "nics", "dimms") if key in facts}
+    kept = {
+        key: [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        for key, value in lists.items()
+    }
+    return {**facts, **kept}
 
 
 def progress(
@@ -203,8 +213,7 @@ def fail(context: Context, node: Node, phase: str, reason: str, *, actor: str, u
 def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) -> State:
     """The installed system reports how it is; only a node that passes everything is up."""
     wrong = [f"{check.get('name')}: {check.get('message')}"[:200] for check in checks if check.get("ok") is not True]
-    if not checks:
-        wrong = ["the report holds no checks"]
+    wrong += clock_problems(checks, context.site.time.max_offset_ms) if checks else ["the report holds no checks"]
     with context.inventory.change(node.name, "first boot") as change:
         current = change.nodes([node.name])[0]
         late = current.state is State.FAILED and current.phase == State.VERIFYING.value
@@ -217,6 +226,19 @@ def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) 
         message = f"verification failed: {reason}" if wrong else f"verified: {len(checks)} checks passed; it is up"
         change.record("verify", message, node=node.name, severity=severity, data={"checks": list(checks)[:100]})
         return state
+
+
+def clock_problems(checks: Sequence[Mapping[str, Any]], bound: int) -> list[str]:
+    """The bound is the head node's to apply: a report that gives no number has not shown that its clock is right."""
+    clock = next((check for check in checks if check.get("name") == "clock"), None)
+    if clock is None:
+        return ["clock: the report says nothing of it"]
+    offset = clock.get("offset_ms")
+    if clock.get("ok") is not True:
+        return []  # named already, in the node's own words
+    if not isinstance(offset, int | float) or isinstance(offset, bool) or not math.isfinite(offset):
+        return ["clock: the report does not say how far it is off"]
+    return [f"clock: {offset:.3f} ms off; at most {bound} ms is allowed"] if abs(offset) > bound else []
 
 
 def abort(context: Context, names: Sequence[str]) -> list[str]:

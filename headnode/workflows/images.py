@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headnode import lifecycle
 from headnode.effective import SETTINGS, known_profile, nearest, profile_chain
-from headnode.errors import NotFound
+from headnode.errors import InvalidInput, NotFound
+from headnode.packagecache import proxy_for_builds
 from headnode.site import BUILT_IN
 from headnode.workflows import gpu
 from headnode.workflows.context import Context
 from images import build as builder
 from images.bootstrap import Progress
+from images.mirror import from_mirror
 from images.nvidia.stack import Kind
 from images.ramdisk import build as ramdisk_builder
 from images.ramdisk.recipe import ramdisk_recipe
@@ -43,12 +46,12 @@ def build(context: Context, name: str, *, profile: str | None, kernel: str, prog
     return builder.build(
         store(context),
         name,
-        image_recipe(settings, kernel=kernel, stack=stack, archives=archives),
+        from_mirror(context.site, context.paths, image_recipe(settings, kernel=kernel, stack=stack, archives=archives)),
         signer(context.paths.config),
         work=workplace(context),
         logs=logs(context),
         epoch=builder.build_epoch(),
-        proxy=context.site.packages.proxy,
+        proxy=proxy_for_builds(context.site),
         progress=progress,
     )
 
@@ -89,10 +92,11 @@ def build_ramdisk(context: Context, *, kernel: str, firmware: bool, progress: Pr
     """Build the ramdisk and make it live; returns where it is."""
     place = context.paths.state / "ramdisk/x86_64"
     log = builder.new_log(logs(context), "ramdisk")
+    recipe = from_mirror(context.site, context.paths, ramdisk_recipe(kernel, firmware=firmware))
     with scratch(workplace(context), "ramdisk") as temporary:
         out = ramdisk_builder.build(
-            ramdisk_recipe(kernel, firmware=firmware), temporary, log, builder.build_epoch(),
-            proxy=context.site.packages.proxy, progress=progress,
+            recipe, temporary, log, builder.build_epoch(),
+            proxy=proxy_for_builds(context.site), progress=progress,
         )  # fmt: skip
         ramdisk_builder.publish(out, place)
     return place
@@ -146,6 +150,21 @@ def collect(context: Context, found: Garbage) -> None:
         shutil.rmtree(path)
     store(context).sweep()
     clean_scratch(workplace(context))
+
+
+def removable(context: Context, reference: str) -> Image:
+    """One exact version that nothing names and no deployment under way installs."""
+    name, version = parse_reference(reference)
+    found = find(context, reference)
+    if version is None:
+        raise InvalidInput(f"'{name}' has several versions; say which, such as {found.reference}")
+    if users(context)(found):
+        raise InvalidInput(f"{found.reference} is named by a profile, group or node, and stays")
+    working = [node for node in context.inventory.nodes() if node.state in lifecycle.WORKING]
+    running = [one for one in map(context.inventory.deployment, working) if one and one.image == found.reference]
+    if running:
+        raise InvalidInput(f"{found.reference} is being installed on {running[0].node}, and stays")
+    return found
 
 
 def users(context: Context) -> Callable[[Image], bool]:

@@ -7,26 +7,61 @@ from pathlib import Path
 from typing import Any
 
 import templates
+from headnode import vault
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
-from headnode.model import Deployment, Node
-from headnode.workflows import gpu, hostkeys, images
+from headnode.model import Deployment, Holder, Intent, Node
+from headnode.shares import shares
+from headnode.workflows import breakglass, gpu, hostkeys, images, installing
 from headnode.workflows.context import Context
 from images.agent import firstboot
 from images.nvidia.stack import Kind
+from images.store import Image
 
 # An agent's log is kept whole up to here; what comes after says nothing new.
 LOG_LIMIT = 8 * 1024 * 1024
 REPORTER = "headnode-report.service"
+# So many people a new node is asked for: enough to notice a wrong directory.
+SAMPLE = 5
 
 
-def image_for(context: Context, nodes: Sequence[Node], wanted: str | None) -> dict[str, str]:
+def image_for(
+    context: Context, nodes: Sequence[Node], wanted: str | None, consent: Sequence[str] = ()
+) -> dict[str, str]:
     """Node → the exact version of the image it gets; asked for before anything is changed."""
     gpu.refuse_impossible(context, nodes)
     chosen: dict[str, str] = {}
     for node in nodes:
         name = wanted or str(settings_of(context, node)["image"])
-        chosen[node.name] = images.find(context, name).reference
+        found = images.find(context, name)
+        refuse_other_method(context, node, found, set(consent))
+        chosen[node.name] = found.reference
     return chosen
+
+
+def refuse_other_method(context: Context, node: Node, found: Image, consent: set[str]) -> None:
+    """An image is unpacked and a medium is started: what a node's method asks for must be what is there."""
+    method = str(settings_of(context, node)["method"])
+    if found.method != method:
+        hint = "headnode image build" if method == "image" else "headnode image import"
+        raise InvalidInput(
+            f"{node.name}: method is '{method}', and {found.reference} is for method {found.method}",
+            hint=f"set image to one for that method; '{hint}' makes them",
+        )
+    if method != "image":
+        installing.refuse_unfit(context, node, found, consent)
+
+
+def refuse_without_ramdisk(context: Context, nodes: Sequence[Node], intent: Intent) -> None:
+    """Before anything is changed: a node that finds no ramdisk would ask for it until its time is up."""
+    settings = [settings_of(context, node) for node in nodes]
+    # A distribution's own installer is started without it.
+    starting = [one for one in settings if intent is not Intent.DEPLOY or one["method"] == "image"]
+    for architecture in sorted({str(one["architecture"]) for one in starting}):
+        if not (context.paths.state / "ramdisk" / architecture / "initrd").exists():
+            raise InvalidInput(
+                f"there is no ramdisk for {architecture} that nodes could start; nothing was changed",
+                hint="headnode image ramdisk",
+            )
 
 
 def settings_of(context: Context, node: Node) -> dict[str, Any]:
@@ -48,7 +83,8 @@ def computed_plan(
     context: Context, node: Node, facts: dict[str, Any], image: str, consent: set[str], number: int
 ) -> dict[str, Any]:
     from images.owner import Owner
-    from images.plan import Image, deploy_plan
+    from images.plan import Image as PlanImage
+    from images.plan import deploy_plan
 
     settings = settings_of(context, node)
     layout = context.site.layouts.get(str(settings["layout"]))
@@ -62,7 +98,7 @@ def computed_plan(
         layout,
         facts,
         Owner(context.site.cluster, node.name),
-        image=Image(found.reference, found.url, found.sha256, found.size, found.unpacked_size),
+        image=PlanImage(found.reference, found.url, found.sha256, found.size, found.unpacked_size),
         settings=settings,
         deployment=number,
         consent=consent,
@@ -77,6 +113,10 @@ def preview(context: Context, node: Node, image: str | None, consent: Sequence[s
         yield f"not inspected yet, so its disks are unknown; 'headnode inspect {node.name}' reads them"
         return
     try:
+        found = images.find(context, str(image))
+        if found.method != "image":
+            yield from installing.preview(context, node, found, set(consent))
+            return
         made = computed_plan(context, node, facts, str(image), set(consent), 0)
     except HeadnodeError as error:
         yield f"refused: {error.message}"
@@ -100,11 +140,51 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
 
     certificate = (context.paths.ca / "ca.crt").read_text()
     stack = gpu.stack_of(context, node)
-    keys = gpu.archive_keys(context, stack.values(Kind.ARCHIVE))
-    authority = hostkeys.authority_line(context, make=True)
-    secrets = Secrets(hostkeys.certified_keys(context, node), certificate, authority, keys)
-    made = overlay(context.site, node, settings_of(context, node), secrets, stack)
+    ca, password = elsewhere(context)
+    secrets = Secrets(
+        hostkeys.certified_keys(context, node),
+        certificate,
+        hostkeys.authority_line(context, make=True),
+        gpu.archive_keys(context, stack.values(Kind.ARCHIVE)),
+        admin_hash=breakglass.admin_hash(context),
+        directory_ca=ca,
+        bind_password=password,
+    )
+    made = overlay(context.site, node, settings_of(context, node), secrets, stack, cache_size(context, node))
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
+
+
+def cache_size(context: Context, node: Node) -> int | None:
+    """How large the volume for copies of network files is on this node, as far as its disks are known."""
+    from images.layouts import resolve
+    from images.overlay import CACHE
+    from images.owner import Owner
+
+    facts, name = context.inventory.hardware(node), str(settings_of(context, node)["layout"])
+    layout = context.site.layouts.get(name)
+    if facts is None or layout is None:
+        return None
+    disks = facts.get("disks")
+    serials = {str(disk.get("serial")) for disk in disks} if isinstance(disks, list) else set()
+    try:
+        # What may be overwritten is decided elsewhere; only the size is asked here.
+        found = resolve(name, layout, facts, Owner(context.site.cluster, node.name), consent=serials)
+    except HeadnodeError:
+        return None
+    return next((place.size for place in found.places if place.volume.mount == CACHE), None)
+
+
+def elsewhere(context: Context) -> tuple[str, str]:
+    """What nodes need for a directory that is not ours: its authority's certificate, and a password."""
+    directory, root = context.site.directory, context.paths.root
+    if directory.mode == "internal":
+        return "", ""
+    try:
+        certificate = (root / directory.ca_file.lstrip("/")).read_text() if directory.ca_file else ""
+    except OSError as error:
+        raise HeadnodeError(f"directory.ca_file {directory.ca_file} cannot be read: {error.strerror}") from None
+    file = directory.bind_password_file
+    return certificate, vault.read_password(root / file.lstrip("/")) if file else ""
 
 
 def report_files(context: Context, node: Node, deployment: Deployment) -> list[dict[str, Any]]:
@@ -115,8 +195,10 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         "url": f"http://{context.site.provision.head}/node/v1/verify",
         "token": token,
         "hostname": f"{node.name}",
+        "max_offset_ms": context.site.time.max_offset_ms,
         "gpus": gpu.expected(gpu.stack_of(context, node)),
-        "mounts": [v.mount for v in layout_volumes(context, node) if v.mount and v.type not in ("swap", "swapfile")],
+        "mounts": expected_mounts(context, node),
+        "people": expected_people(context),
     }
     script = Path(firstboot.__file__).read_bytes()
     unit = templates.render("overlay/report.service.j2", made_from=f"node {node.name}")
@@ -128,6 +210,30 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         # As for the overlay's own units: a drop-in switches it on, without a program of the new system.
         entry("/etc/systemd/system/multi-user.target.d/headnode-report.conf", wanted.encode(), 0o644),
     ]
+
+
+def expected_mounts(context: Context, node: Node) -> list[str]:
+    """A node without its homes is no use to anybody, so what comes over the network counts like its own disks."""
+    volumes = layout_volumes(context, node)
+    local = [str(v.mount) for v in volumes if v.mount and v.type not in ("swap", "swapfile")]
+    return [*local, *(share.path for share in shares(context.site))]
+
+
+def expected_people(context: Context) -> dict[str, Any]:
+    """Whom the node must know, and under which numbers: the group that is always there, and the newest people."""
+    site, numbers = context.site.directory, context.inventory.numbers()
+    local = [context.site.access.admin_user] if context.site.access.admin_user else []
+    if site.mode == "external":
+        return {"local": local}
+    users = [entry for entry in numbers if entry.kind is Holder.USER and entry.removed is None]
+    newest = sorted(users, key=lambda entry: entry.given)[-SAMPLE:]
+    return {
+        "groups": {e.name: e.number for e in numbers if e.kind is Holder.GROUP and e.name == site.admin_group},
+        "users": {entry.name: entry.number for entry in newest},
+        "first": site.first_id,
+        "last": site.last_id,
+        "local": local,
+    }
 
 
 def layout_volumes(context: Context, node: Node) -> tuple[Any, ...]:

@@ -50,6 +50,10 @@ class Wanted:
 
 
 def producers(context: Context) -> list[Producer]:
+    from headnode.clock import Clock
+    from headnode.directory.server import Slapd
+    from headnode.exports import Exports
+    from headnode.packagecache import PackageCache
     from headnode.workflows.discovery import open_window
     from images.knownhosts import KnownHosts
     from pxe.boot import BootScripts
@@ -57,8 +61,9 @@ def producers(context: Context) -> list[Producer]:
     from pxe.nginx import Nginx
 
     window = open_window(context)
-    known_hosts = KnownHosts(authority_line(context))
-    return [BootScripts(window), Dnsmasq(context.paths, window), Nginx(context.paths), known_hosts]
+    places, known_hosts = context.paths, KnownHosts(authority_line(context))
+    return [BootScripts(window), Dnsmasq(places, window), Nginx(places), known_hosts, Slapd(places), Clock(places),
+            Exports(places), PackageCache(places)]  # fmt: skip
 
 
 def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:

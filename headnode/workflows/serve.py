@@ -4,13 +4,15 @@ import fcntl
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headnode import authority, machine
+from headnode import authority, clock, exports, machine, packagecache
 from headnode.errors import HeadnodeError
 from headnode.log import logger
-from headnode.services import Service, answers, command_of, pid_in, services
+from headnode.machine import answers
+from headnode.services import Service, command_of, pid_in, services
 from headnode.supervisor import Supervisor
 from headnode.workflows import doors, publishing
 from headnode.workflows.context import Context
@@ -19,6 +21,22 @@ if TYPE_CHECKING:
     from pxe.probe import Offer
 
 PROBE_SECONDS = 3.0
+
+
+def prepare_directory(context: Context) -> None:
+    from headnode.directory import server
+
+    server.prepare(context.site, context.paths)
+    context.paths.ldap_socket.unlink(missing_ok=True)
+
+
+# What these need beyond their published configuration, before every start.
+PREPARED: dict[str, Callable[[Context], None]] = {
+    "slapd": prepare_directory,
+    "chronyd": lambda context: clock.prepare(context.paths),
+    "nfs": lambda context: exports.prepare(context.paths, context.site),
+    "package-cache": lambda context: packagecache.prepare(context.paths),
+}
 SOCKETS = {"node-api": "node.sock", "bmc": "bmc.sock", "reconcile": "control.sock", "web": "web.sock"}
 
 
@@ -90,6 +108,11 @@ def make_ready(context: Context, service: Service, first: bool) -> None:
                 refuse_foreign_dhcp(context, network)
         context.paths.logs.mkdir(parents=True, exist_ok=True)
         dnsmasq.assemble(context.paths)
+    elif service.name in PREPARED:
+        if first:
+            require_interface(context, "provision")
+            publishing.publish_changes(context)
+        PREPARED[service.name](context)
     elif service.name in SOCKETS:
         # A socket left by a killed process would look like readiness.
         (context.paths.runtime / SOCKETS[service.name]).unlink(missing_ok=True)

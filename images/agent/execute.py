@@ -94,7 +94,7 @@ def system_mounts(target: str) -> Iterator[None]:
         for place in places:
             if Path(place).is_mount():
                 where = f"{target}{place}"
-                must(["mkdir", "-p", where])
+                Path(where).mkdir(parents=True, exist_ok=True)
                 must(["mount", "--bind", place, where])
                 mounted.append(where)
         yield

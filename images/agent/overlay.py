@@ -105,9 +105,13 @@ def write(path: Path, mode: int, owner: tuple[int, int], content: bytes) -> None
 
 
 def main() -> int:
+    return main_at(sys.argv[1])
+
+
+def main_at(target: str) -> int:
     try:
         files = json.load(sys.stdin)
-        os.chroot(sys.argv[1])
+        os.chroot(target)
         os.chdir("/")
         sys.stdout.write(f"{write_all(files, Path('/'))} files\n")
     except (AgentError, OSError, ValueError) as error:

@@ -23,7 +23,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
@@ -42,6 +43,8 @@ from tests.images import cached
 
 INSTALLED = ("gpu01", "gpu02")
 SPARE = "gpu03"
+# Seconds by which gpu02's hardware clock is ahead of ours, and more: between here and its start some minutes pass.
+SHIFT = 900
 # Long enough for a busy machine; a node that fails says so at once.
 PATIENCE = 1200.0
 cluster_marks = [
@@ -59,6 +62,8 @@ class Cluster:
     world: World
     # When each node reached each state, in seconds since its deployment was asked for.
     times: dict[str, dict[str, float]] = field(default_factory=dict)
+    # Why installing stopped: whoever waits for a node that will never come is told at once.
+    trouble: str = ""
 
     @cached_property
     def context(self) -> Context:
@@ -90,10 +95,11 @@ class Cluster:
         """Wait for a state; a failure is told with the node's own reason and the end of its console."""
 
         def reached() -> bool:
-            return self.node(name).state in (*wanted, State.FAILED)
+            return bool(self.trouble) or self.node(name).state in (*wanted, State.FAILED)
 
         arrived = wait_for(reached, patience)
         node = self.node(name)
+        assert not self.trouble or node.state in wanted, self.trouble
         console = self.world.node(name).machine.console()[-3000:]
         assert arrived, f"{name} is still {node.state} after {patience:.0f} seconds; its console ends with: {console}"
         failed = node.state is State.FAILED and State.FAILED not in wanted
@@ -131,6 +137,8 @@ def running_cluster(name: str) -> Iterator[Cluster]:
     try:
         with world(spec, cache=cached.CACHE) as made:
             cluster = Cluster(made)
+            # Its clock is wrong whenever it is switched on; test_shared.py looks at what becomes of that.
+            shift_clock(made.node("gpu02"))
             for one in INSTALLED:
                 cluster.enroll(one)
             threading.Thread(target=install_all, args=(cluster,), daemon=True).start()
@@ -142,9 +150,18 @@ def running_cluster(name: str) -> Iterator[Cluster]:
         link.down(name)
 
 
+def shift_clock(node: LabNode) -> None:
+    """QEMU's clock begins there each time it is switched on: far enough ahead to be more than 90 seconds off then."""
+    wrong = datetime.now(UTC) + timedelta(seconds=SHIFT)
+    node.machine.machine = replace(node.machine.machine, clock=f"{wrong:%Y-%m-%dT%H:%M:%S}")
+
+
 def install_all(cluster: Cluster) -> None:
     """The second begins when the first has its image: unpacking takes all of two processors, booting one."""
-    for name in INSTALLED:
-        cluster.deploy(name)
-        cluster.until(name, State.VERIFYING, State.UP)
-        cluster.passed(name, "deployed")
+    try:
+        for name in INSTALLED:
+            cluster.deploy(name)
+            cluster.until(name, State.VERIFYING, State.UP)
+            cluster.passed(name, "deployed")
+    except AssertionError as error:
+        cluster.trouble = f"installing {name} stopped: {error}"

@@ -402,7 +402,7 @@ def test_an_empty_value_takes_the_nodes_own_away(two: Context) -> None:
         ("locked=maybe", "use true or false"),
         ("position=200", "whole number from 1 to 100"),
         ("layout=nosuch", "there is no such layout"),
-        ("nvidia_branch=newest", "none, auto or a branch number"),
+        ("nvidia_branch=newest", "none, auto, a branch such as 580"),
         ("start_watts=x", "use a whole number"),
         ("rack=a\nb", "control characters"),
         ("console=${x}", "'${' is not allowed"),

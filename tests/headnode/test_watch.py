@@ -62,6 +62,12 @@ def test_time_as_people_read_it() -> None:
 def test_without_a_bmc_it_says_so_and_waits(context: Context, root: Path) -> None:
     assert enroll.enroll(context, [row_without_bmc(name="gpu01", mac=mac(1), profile="gpu")]).problems == []
     name = "gpu01"
+    refused = process(root, "inspect", name, "--yes")
+    assert (refused.returncode, state(context, name)) == (2, State.ENROLLED)
+    assert b"there is no ramdisk for x86_64" in refused.stderr
+    ramdisk = context.paths.state / "ramdisk/x86_64"
+    ramdisk.mkdir(parents=True)
+    (ramdisk / "initrd").touch()
     ended: list[subprocess.CompletedProcess[bytes]] = []
     person = threading.Thread(target=lambda: ended.append(process(root, "inspect", name, "--yes")))
     person.start()

@@ -1,7 +1,7 @@
 """A private apt: its own lists, sources made from this machine's, and nothing of the machine changed."""
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from images.bootstrap import host_sources
@@ -43,3 +43,11 @@ def debian(root: Path, *components: str, suite: str = "bookworm") -> Apt:
     """Debian's archive as this machine reaches it, with more components than it uses itself."""
     found = for_suite(host_sources(), suite) or list(public_sources("debian", suite))
     return Apt.of(root, with_components(found, components))
+
+
+def installer(root: Path, suite: str = "bookworm") -> Apt:
+    """The installer's own components of Debian's archive, and nothing else."""
+    found = for_suite(host_sources(), suite) or list(public_sources("debian", suite))
+    only = [replace(source, suites=(suite,), components=("main/debian-installer",)) for source in found
+            if suite in source.suites]  # fmt: skip
+    return Apt.of(root, only)

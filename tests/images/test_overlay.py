@@ -41,6 +41,7 @@ storage:
 access:
   ssh_port: 2222
   sudo_group: wheel
+  admin_user: rescue
   admin_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBuUc3Mpkj0LlCnTuKkPWOIQa3jKJ0Qp0kHQf2XhC1Zb ada@example"]
 """
 NICS = (
@@ -91,6 +92,8 @@ WHERE: dict[str, tuple[str, dict[str, str]]] = {
     "known_hosts": ("/etc/ssh/ssh_known_hosts", {}),
     "authorized_keys": ("/root/.ssh/authorized_keys", {}),
     "sudoers": ("/etc/sudoers.d/headnode", {}),
+    "accounts.service": ("/etc/systemd/system/headnode-accounts.service", {}),
+    "accounts.conf": ("/etc/headnode/accounts.conf", {}),
     "sssd.conf": ("/etc/sssd/sssd.conf", {}),
     "chrony.conf": ("/etc/chrony/chrony.conf", {}),
     "multi-user.conf": ("/etc/systemd/system/multi-user.target.d/headnode.conf", {}),
@@ -283,7 +286,8 @@ def test_systemd_understands_every_unit(tmp_path: Path) -> None:
             target.write_bytes(file.content)
             if target.suffix in (".service", ".target"):
                 names.append(target.name)
-    for program in ("sbin/cachefilesd", "sbin/modprobe", "usr/sbin/update-ca-certificates"):
+    for program in ("sbin/cachefilesd", "sbin/modprobe", "usr/sbin/update-ca-certificates", "usr/bin/touch",
+                        "usr/bin/systemd-sysusers", "usr/sbin/pam-auth-update"):  # fmt: skip
         (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy("/bin/true", tmp_path / program)
     units = tmp_path / "usr/lib/systemd/system"

@@ -8,6 +8,20 @@ import pytest
 
 from headnode.lab.lab import Lab, lab, sweep_dead
 
+# Their simulated BMCs are on fixed addresses of this machine's loopback network.
+ON_LOOPBACK = ("tests.integration.bmc_lab", "tests.integration.bmc_site")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers a file stays together, and so do all files that would take one another's addresses."""
+    for item in items:
+        module = item.getparent(pytest.Module)
+        if module is not None and "integration" in item.path.parts:
+            found = (getattr(value, "__module__", "") for value in vars(module.obj).values())
+            group = "loopback" if any(name in ON_LOOPBACK for name in found) else item.path.name
+            item.add_marker(pytest.mark.xdist_group(group))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def no_leftovers() -> None:

@@ -81,3 +81,12 @@ def test_each_nic_needs_its_tap() -> None:
 def test_a_serial_cannot_smuggle_options_in(serial: str) -> None:
     with pytest.raises(InvalidField, match="serial"):
         Machine("n1", (MAC,), serial=serial)
+
+
+def test_a_worn_out_disk_and_a_wrong_clock_are_qemus_doing() -> None:
+    disk = Disk(Path("/lab/n1/disk.img"), 1 << 30, "D1", worn_out=True)
+    said = line(Machine("n1", (MAC,), disks=(disk,), clock="2001-09-09T01:46:40"))
+    assert "file.driver=blkdebug,file.image.driver=file,file.image.filename=/lab/n1/disk.img," in said
+    assert "file.inject-error.0.iotype=write,file.inject-error.0.errno=5" in said
+    assert "-rtc base=2001-09-09T01:46:40" in said
+    assert "-rtc" not in line(Machine("n1", (MAC,)))

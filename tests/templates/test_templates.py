@@ -12,14 +12,19 @@ from pathlib import Path
 import pytest
 
 import templates
+from headnode.clock import Clock
+from headnode.directory.server import Slapd
 from headnode.errors import TemplateFault
+from headnode.exports import Exports
 from headnode.lab.bmc import SENSORS, LabBmc, emulation, lan_conf
 from headnode.lab.world import site_text as lab_site
 from headnode.model import BmcAccess, Intent, Nic, Node, Window
+from headnode.packagecache import PackageCache
 from headnode.paths import Paths
-from headnode.site import Boot, Site
+from headnode.site import Boot, Site, Storage
 from headnode.units import unit_files
 from headnode.workflows import init
+from images import preseed, seed
 from pxe.boot import BootScripts
 from pxe.dnsmasq import Dnsmasq
 from pxe.nginx import Nginx
@@ -58,9 +63,22 @@ def with_bmc_dhcp(site: Site) -> Site:
     return site.model_copy(update={"networks": {**site.networks, "management": management}})
 
 
+def with_shares(site: Site) -> Site:
+    mounts = ({"source": "head:/srv/datasets", "path": "/datasets", "read_only": True},)
+    return site.model_copy(update={"storage": Storage.model_validate({"home": "head:/srv/home", "mounts": mounts})})
+
+
 def only(files: object, name: str = "") -> str:
     (found,) = [file for path, file in files.items() if name in path]  # type: ignore[attr-defined]
     return str(found.content.decode())
+
+
+def installer_script(site: Site) -> str:
+    words = preseed.arguments("gpu01", site.domain, "http://10.20.0.1/node/v1/seed/secret", "ttyS0,115200")
+    return templates.render(
+        "boot/installer.ipxe.j2", made_from="node gpu01, deployment 7", node=NODE, head=site.provision.head,
+        media="debian-12@1", arguments=words,
+    )  # fmt: skip
 
 
 # Template → how it is rendered here. Included ones are seen through those that include them.
@@ -70,6 +88,7 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "boot/deploy.ipxe": boot_script(Intent.DEPLOY),
     "boot/rescue.ipxe": boot_script(Intent.RESCUE),
     "boot/live.ipxe": boot_script(Intent.LIVE),
+    "boot/installer.ipxe": installer_script,
     "boot/unknown.ipxe": lambda site: only(BootScripts().site_files(site)),
     "boot/discover.ipxe": lambda site: only(BootScripts(WINDOW).site_files(site), "discover"),
     "boot/start.grub": lambda site: only(BootScripts().site_files(with_shim(site)), "grub.cfg"),
@@ -80,6 +99,11 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "boot/live.grub": grub_script(Intent.LIVE),
     "grub/disk.cfg": lambda site: templates.render("grub/disk.cfg.j2", made_from="UEFI machines"),
     "nginx/nginx.conf": lambda site: only(Nginx(PATHS).site_files(site)),
+    "chrony/chrony.conf": lambda site: only(Clock(PATHS).site_files(site)),
+    "ganesha/ganesha.conf": lambda site: only(Exports(PATHS).site_files(with_shares(site))),
+    "apt-cacher-ng/acng.conf": lambda site: only(PackageCache(PATHS).site_files(site)),
+    "slapd/slapd.conf": lambda site: only(Slapd(PATHS).site_files(site), "slapd.conf"),
+    "slapd/headnode.schema": lambda site: only(Slapd(PATHS).site_files(site), "schema"),
     "dnsmasq/management.conf": lambda site: only(DNSMASQ.site_files(with_bmc_dhcp(site)), "management"),
     "systemd/service": lambda site: unit_files(site, PATHS, "/usr/bin/headnode")["headnode-dnsmasq.service"],
     "overlay/report.service": lambda site: templates.render("overlay/report.service.j2", made_from="node gpu01"),
@@ -90,6 +114,8 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "dnsmasq/names": lambda site: only(DNSMASQ.node_files(site, NODE), "names.d"),
     "lab/lan.conf": lambda site: lan_conf("gpu01", LAB_BMCS, control_port=9001),
     "lab/bmc.emu": lambda site: emulation("gpu01", LAB_BMCS),
+    "seed/boot.ipxe": lambda site: seed.script("boot.ipxe", site, NODE),
+    "seed/grub.cfg": lambda site: seed.script("grub.cfg", site, NODE),
     "lab/site.yaml": lambda site: lab_site("lab", "/etc/headnode/bmc.password", "ssh-ed25519 AAAAC3Nz lab"),
     "site/site.yaml": lambda site: init.site_text(GIVEN),
 }
@@ -112,7 +138,9 @@ def test_a_rendered_file_is_the_one_that_was_looked_at(name: str, site: Site, re
 def test_every_template_has_a_golden_file() -> None:
     shipped = {str(path.relative_to(templates.HERE)) for path in templates.HERE.rglob("*.j2")}
     # Those of a node's own files are looked at in tests/images/test_overlay.py.
-    shipped = {name for name in shipped if not name.startswith("overlay/") or name[:-3] in RENDERED}
+    # Those of installers' answers in test_autoinstall.py and test_preseed.py.
+    elsewhere = ("overlay/", "autoinstall/", "preseed/")
+    shipped = {name for name in shipped if not name.startswith(elsewhere) or name[:-3] in RENDERED}
     assert shipped - INCLUDED == {f"{name}.j2" for name in RENDERED}
 
 

@@ -39,11 +39,8 @@ class Watcher(HTMLParser):
         if "style" in names:
             self.found.append(f"<{tag} style>")
         for name, value in attrs:
-            if (
-                name in ("href", "src", "action", "formaction")
-                and value
-                and not re.match(r"^(/|#|https?://localhost)", value)
-            ):
+            ours = re.match(r"^(/|#|https?://localhost)", value or "/")
+            if name in ("href", "src", "action", "formaction") and not ours:
                 self.found.append(f"{name}={value}")
 
 

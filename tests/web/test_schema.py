@@ -59,9 +59,7 @@ def test_no_question_is_an_accident(door: tuple[Flask, str], name: str) -> None:
     app, token = door
 
     @hypothesis.given(case=OPERATIONS[name].as_strategy())
-    @hypothesis.settings(
-        max_examples=12, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
-    )
+    @SETTINGS
     def ask(case: Any) -> None:
         answer = case.call(app=app, headers={"Authorization": f"Bearer {token}"})
         case.validate_response(answer, checks=CHECKS)

@@ -1,0 +1,97 @@
+"""A person on an emulated node that we installed: known, let in by key and password, locked out, and let in offline."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headnode.lab.process import wait_for
+from headnode.run import Completed
+from headnode.services import pid_in
+from tests.e2e.cluster import Cluster, cluster_marks
+from tests.integration.people_site import key_pair, login
+
+pytestmark = cluster_marks
+PASSWORD = "correct horse battery"
+NODE = "gpu02"
+
+
+def test_a_person_logs_in_everywhere_and_is_locked_out_everywhere(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.installed(NODE)
+    key = key_pair(tmp_path, "alice")
+    (tmp_path / "password").write_text(f"{PASSWORD}\n")
+    words = ["--name", "Alice Doe", "--ssh-key", f"{key}.pub", "--groups", "admin"]
+    cluster.headnode("user", "add", "alice", *words, "--password-file", str(tmp_path / "password"))
+    uid = cluster.headnode("user", "list", "-o", "csv").split("alice,")[1].split(",")[0]
+    # Known by name, with the directory's number.
+    assert cluster.ssh(NODE, "getent", "passwd", "alice") == f"alice:*:{uid}:{uid}:Alice Doe:/home/alice:/bin/bash\n"
+    assert f"uid={uid}(alice) gid={uid}(alice)" in come_in(cluster, tmp_path, key=key).stdout
+    # Her home was not there: the first login has made it.
+    assert cluster.ssh(NODE, "stat", "-c", "%u", "/home/alice") == f"{uid}\n"
+    assert f"uid={uid}(alice)" in come_in(cluster, tmp_path, password=PASSWORD).stdout
+    assert come_in(cluster, tmp_path, password="wrong horse battery").returncode != 0
+    cluster.headnode("user", "lock", "alice")
+    assert come_in(cluster, tmp_path, key=key).returncode != 0
+    assert come_in(cluster, tmp_path, password=PASSWORD).returncode != 0
+    cluster.headnode("user", "unlock", "alice")
+    assert come_in(cluster, tmp_path, password=PASSWORD).returncode == 0
+    with without_slapd(cluster):
+        assert f"uid={uid}(alice)" in come_in(cluster, tmp_path, password=PASSWORD).stdout
+        assert f"uid={uid}(alice)" in come_in(cluster, tmp_path, key=key).stdout
+        assert come_in(cluster, tmp_path, password="wrong horse battery").returncode != 0
+
+
+def test_no_account_of_a_node_means_something_else(cluster: Cluster) -> None:
+    """What the node itself has shown before it was up, and what it answers when it is asked."""
+    cluster.installed(NODE)
+    checks = [check for event in cluster.events(NODE, "verify") for check in event.data["checks"]]
+    assert {"group admin", "local accounts"} <= {check["name"] for check in checks if check["ok"] is True}
+    local = cluster.ssh(NODE, "awk", "-F:", "'$3 >= 1000 && $3 != 65534 {print $1}'", "/etc/passwd")
+    assert local == ""
+    with agent(cluster):
+        assert cluster.headnode("user", "audit", NODE, "-o", "json").strip() == "[]"
+        cluster.ssh(NODE, "useradd", "--uid", "1001", "--no-create-home", "impostor")
+        try:
+            done = cluster.world.headnode("user", "audit", NODE, check=False)
+            assert (done.returncode, "impostor" in done.stdout) == (1, True), done
+        finally:
+            cluster.ssh(NODE, "userdel", "impostor")
+
+
+def come_in(cluster: Cluster, place: Path, *, key: Path | None = None, password: str | None = None) -> Completed:
+    return login(cluster.world.head, place, f"alice@{cluster.node(NODE).address}", key=key, password=password)
+
+
+@contextmanager
+def agent(cluster: Cluster) -> Iterator[None]:
+    """The lab's key in the hands of whoever asks, as an administrator's agent has it."""
+    started = cluster.world.head.run(["ssh-agent", "-s"]).stdout
+    words = dict(word.split("=", 1) for word in started.replace(";", "").split() if "=" in word)
+    before = os.environ.get("SSH_AUTH_SOCK")
+    os.environ["SSH_AUTH_SOCK"] = words["SSH_AUTH_SOCK"]
+    try:
+        cluster.world.head.run(["ssh-add", "-q", str(cluster.world.places.ssh_key)])
+        yield
+    finally:
+        os.kill(int(words["SSH_AGENT_PID"]), signal.SIGTERM)
+        os.environ.pop("SSH_AUTH_SOCK")
+        if before is not None:
+            os.environ["SSH_AUTH_SOCK"] = before
+
+
+@contextmanager
+def without_slapd(cluster: Cluster) -> Iterator[None]:
+    """Really gone: whoever would start it again is held still meanwhile."""
+    pid_file = cluster.world.places.head.runtime / "slapd/slapd.pid"
+    pid = pid_in(pid_file)
+    assert pid is not None
+    supervisor = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    assert supervisor > 1
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    try:
+        yield
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    assert wait_for(lambda: pid_in(pid_file) not in (None, pid), 60)
