@@ -2,10 +2,10 @@
 
 from flask import Flask
 
-from headnode.api import acting, bmc, images, nodes, operation, people, place
+from headnode.api import acting, bmc, directory, images, nodes, operation, people, place
 
 # Importing a module is what makes its operations known.
-MODULES = (nodes, acting, bmc, images, place, people)
+MODULES = (nodes, acting, bmc, images, place, people, directory)
 
 
 def register(app: Flask) -> None:

@@ -243,3 +243,23 @@ class Counts(Shown):
     states: dict[str, int]
     concerns: list[dict[str, Any]]
     running: list[DeploymentShown]
+
+
+class UserShown(Shown):
+    name: str
+    number: int
+    full_name: str
+    email: str
+    ssh_keys: list[str]
+    shell: str
+    home: str
+    groups: list[str]
+    locked: bool
+    gid: int
+
+
+class GroupShown(Shown):
+    name: str
+    number: int
+    description: str
+    members: list[str]

@@ -97,13 +97,19 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
+def choose_port(root: Path) -> None:
+    """Before anything runs: what watches site.yaml would start anew."""
+    file = Paths(root).site_file
+    text = file.read_text()
+    if "\nweb:" not in text:
+        file.write_text(f"{text}\nweb: {{listen: '127.0.0.1:{free_port()}'}}\n")
+
+
 @contextmanager
 def door(root: Path) -> Iterator[Door]:
     """On a free port; the site's own is taken on many machines."""
-    paths, port = Paths(root), free_port()
-    text = paths.site_file.read_text()
-    if "\nweb:" not in text:
-        paths.site_file.write_text(f"{text}\nweb: {{listen: '127.0.0.1:{port}'}}\n")
+    paths = Paths(root)
+    choose_port(root)
     context = Context(paths, "tester", "a test")
     paths.runtime.mkdir(parents=True, exist_ok=True)
     service = people_door(context.site, paths)

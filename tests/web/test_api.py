@@ -52,11 +52,14 @@ def test_every_command_has_its_operation() -> None:
         "events": "list_events", "inspect": "start_action", "deploy": "start_action", "rescue": "start_action",
         "abort": "start_action", "seen": "list_seen", "discover": "set_window", "publish": "publish",
         "render": "render", "diff": "preview_publish", "image": "build_image", "why": "explain", "gpu": "gpu_plan",
-        "known-hosts": "known_hosts",
+        "known-hosts": "known_hosts", "user": "add_user",
+        "group": "add_group", "time": "clocks",
     }  # fmt: skip
     here_only = {
         "init": "before there is a site there is no door", "up": "starts the door itself",
         "service": "for systemd", "completion": "for the shell", "lab": "a lab has a door of its own",
+        "backup": "writes to a place on the head node", "restore": "replaces the site this door serves",
+        "mirror": "brings in archives from a place on the head node",
         "account": "for somebody who is locked out; accounts are under /accounts",
     }  # fmt: skip
     known = {said["operationId"] for path in document()["paths"].values() for said in path.values()}

@@ -10,6 +10,8 @@ from headnode.door.audit import audited
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.web.rendering import page
 from headnode.workflows import doors
+from headnode.workflows import people as workflow
+from headnode.workflows.personfields import Wish
 
 people = Blueprint("people", __name__)
 PORTION = 100
@@ -21,6 +23,16 @@ def index() -> ResponseReturnValue:
     return page("people.html", **values())
 
 
+def known_people() -> dict[str, object]:
+    """Who logs in on the nodes; without a running directory the page says so."""
+    try:
+        with workflow.directory(state.context()) as found:
+            persons = sorted(found.people(), key=lambda person: person.name)
+            return {"persons": persons, "groups": sorted(found.groups(), key=lambda group: group.name), "trouble": ""}
+    except HeadnodeError as error:
+        return {"persons": [], "groups": [], "trouble": error.message}
+
+
 def values(link: str = "", invited: str = "") -> dict[str, object]:
     accounts = state.context().inventory.accounts
     admin = state.may("admin")
@@ -30,6 +42,8 @@ def values(link: str = "", invited: str = "") -> dict[str, object]:
         "link": link,
         "invited": invited,
         "roles": list(Role),
+        "ours": state.context().site.directory.mode == "internal",
+        **known_people(),
     }
 
 
@@ -52,6 +66,40 @@ def change(name: str) -> ResponseReturnValue:
     role = role_of(given["role"]) if "role" in given else None
     enabled = given["enabled"] == "yes" if "enabled" in given else None
     doors.change_account(state.context(), name, role=role, enabled=enabled)
+    return redirect("/people", 303)
+
+
+@people.post("/people/users")
+@guard.needs(Role.ADMIN)
+@audited("add user")
+def add_user() -> ResponseReturnValue:
+    form = request.form
+    audit.about(detail=form.get("name", "")[:64])
+    keys = tuple(line.strip() for line in form.get("keys", "").splitlines() if line.strip())
+    groups = tuple(form.get("groups", "").replace(",", " ").split())
+    wish = Wish(form.get("name", ""), form.get("full_name", ""), form.get("email", ""), keys, groups)
+    workflow.add(state.context(), wish)
+    return redirect("/people", 303)
+
+
+@people.post("/people/users/<name>")
+@guard.needs(Role.ADMIN)
+@audited("change user")
+def change_user(name: str) -> ResponseReturnValue:
+    """Lock or unlock; everything else is 'headnode user'."""
+    locked = request.form.get("locked") == "yes"
+    audit.about(detail=f"{name[:64]} {'locked' if locked else 'unlocked'}")
+    workflow.set_locked(state.context(), name, locked)
+    return redirect("/people", 303)
+
+
+@people.post("/people/groups")
+@guard.needs(Role.ADMIN)
+@audited("add group")
+def add_group() -> ResponseReturnValue:
+    name = request.form.get("name", "")
+    audit.about(detail=name[:64])
+    workflow.add_group(state.context(), name, None, request.form.get("description", ""))
     return redirect("/people", 303)
 
 
