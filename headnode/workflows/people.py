@@ -84,16 +84,22 @@ def add(context: Context, wish: Wish, password: str | None = None) -> Person:
         judge_password(password)
     with directory(context, writing=True) as found:
         require_groups(found, wish.groups)
-        if (there := next(found.people([wish.name]), None)) is not None:
+        there = next(found.people([wish.name]), None)
+        if there is not None and not wish.is_of(there):
             raise Taken(f"'{wish.name}' is in the directory already, with UID {there.number}",
                         hint=f"'headnode user set {wish.name}' changes them")  # fmt: skip
-        person = wish.person(reserve(context, Holder.USER, {wish.name: wish.number})[wish.name])
-        refuse_strangers(found, person)
-        found.add_person(person)
-        if password is not None:
-            found.set_password(found.tree.person(person.name), password)
+        number = there.number if there else reserve(context, Holder.USER, {wish.name: wish.number})[wish.name]
+        person = wish.person(number)
+        if there is None:
+            refuse_strangers(found, person)
+            found.add_person(person)
+            record(context, "user.add", f"added {person.name} with UID {person.number}")
+            if password is not None:
+                found.set_password(found.tree.person(person.name), password)
+        # Also when the same was asked for before, and was interrupted or refused on the way.
+        for group in person.groups:
+            found.change_members(group, add=[person.name])
     make_home(context, person)
-    record(context, "user.add", f"added {person.name} with UID {person.number}")
     return person
 
 
