@@ -8,7 +8,7 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from headnode import homes, vault
@@ -24,14 +24,6 @@ from headnode.workflows.personfields import Wish
 READER = "directory/reader"
 LAID = "directory_foundation"
 SHORTEST_PASSWORD = 10
-
-
-@dataclass(frozen=True)
-class Removed:
-    """Who is gone, and what stays behind."""
-
-    person: Person
-    home: Path | None
 
 
 @contextmanager
@@ -187,7 +179,7 @@ def judge_password(password: str) -> None:
         raise InvalidInput("the password has a character that cannot be typed; use letters, digits and signs")
 
 
-def remove(context: Context, name: str) -> Removed:
+def remove(context: Context, name: str) -> Person:
     """The entry goes; the number stays theirs for ever, and so do their files."""
     with directory(context, writing=True) as found:
         person = found.person(name)
@@ -195,8 +187,7 @@ def remove(context: Context, name: str) -> Removed:
     with context.inventory.change(context.actor, context.cause) as change:
         change.retire_numbers(Holder.USER, [name])
         change.record("user.remove", f"removed {name}; UID {person.number} is never given again")
-    home = homes.home_directory(context.site, context.paths, name)
-    return Removed(person, home if home and home.exists() else None)
+    return person
 
 
 def record(context: Context, kind: str, message: str) -> None:
