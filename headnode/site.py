@@ -255,6 +255,14 @@ class Settings(Strict):
     """enroot and pyxis on the node, from the archive `enroot`."""
     start_watts: int | None = Field(default=None, ge=1, le=100_000)
     """Power drawn while starting, counted against the rack's budget."""
+    gpus: int | None = Field(default=None, ge=0, le=64)
+    """GPUs a node must have to be up; as many as were inspected when not given."""
+    link_speed: int | None = Field(default=None, ge=10, le=1_000_000)
+    """Least speed of every enrolled network port, in Mbit/s."""
+    infiniband_ports: int | None = Field(default=None, ge=0, le=64)
+    """InfiniBand ports that must be up."""
+    infiniband_rate: int | None = Field(default=None, ge=1, le=10_000)
+    """Least rate of every InfiniBand port, in Gbit/s."""
     bmc_user: Text | None = None
     """User name at the BMC."""
     bmc_driver: BmcDriver | None = None
@@ -497,6 +505,8 @@ class Web(Strict):
     """Certificate (PEM, with its chain) for HTTPS; without it Headnode's own CA signs one. Loopback needs none."""
     key: Text | None = None
     """The certificate's private key, readable by root alone."""
+    groups: dict[Label, Literal["viewer", "operator", "admin"]] = {}
+    """Groups of the directory whose members may log in with their own password, and as what."""
     session_hours: int = Field(default=12, ge=1, le=720)
     """A login lasts at most so long."""
     idle_minutes: int = Field(default=60, ge=1, le=10_080)

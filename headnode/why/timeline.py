@@ -68,12 +68,22 @@ class Timeline:
         """What was fetched over HTTP or TFTP, with or without success, by parts of its path."""
         return Timeline(tuple(e for e in self.events if was_fetched(e, parts, good)))
 
+    def scripts(self) -> "Timeline":
+        """Boot scripts that were fetched: what the head node tells a machine to do."""
+        return Timeline(tuple(event for event in self.events if is_script(event)))
+
     def phases(self, *phases: str) -> "Timeline":
         return Timeline(tuple(e for e in self.events if e.kind == "console.phase" and e.data.get("phase") in phases))
 
 
 def is_kind(event: Event, kind: str) -> bool:
     return event.kind.startswith(kind) if kind.endswith(".") else event.kind == kind
+
+
+def is_script(event: Event) -> bool:
+    if event.kind == "http":
+        return str(event.data.get("path", "")).partition("?")[0] == "/boot" and int(event.data.get("status", 0)) < 400
+    return event.kind == "tftp.sent" and str(event.data.get("file", "")).endswith((".grub", "grub.cfg"))
 
 
 def was_fetched(event: Event, parts: tuple[str, ...], good: bool) -> bool:

@@ -115,11 +115,21 @@ def claim(context: Context, token: str, address: str) -> Claimed | None:
 
 
 def report_hardware(context: Context, node: Node, facts: Mapping[str, Any]) -> None:
-    disks, gpus = facts.get("disks"), facts.get("gpus")
-    counted = f"{len(disks) if isinstance(disks, list) else 0} disks, {len(gpus) if isinstance(gpus, list) else 0} GPUs"
+    facts = well_formed(facts)
+    counted = f"{len(facts.get('disks', ()))} disks, {len(facts.get('gpus', ()))} GPUs"
     with context.inventory.change("agent", "inspection") as change:
         change.remember_hardware(node, facts)
         change.record("agent.inventory", f"reported its hardware: {counted}", node=node.name)
+
+
+def well_formed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A node wrote this: what should be a list of things is one from here on, whatever it sent."""
+    lists = {key: facts[key] for key in ("disks", "gpus", "nvswitches", "nics", "dimms") if key in facts}
+    kept = {
+        key: [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        for key, value in lists.items()
+    }
+    return {**facts, **kept}
 
 
 def progress(
@@ -208,6 +218,11 @@ def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) 
         current = change.nodes([node.name])[0]
         late = current.state is State.FAILED and current.phase == State.VERIFYING.value
         if current.state is not State.VERIFYING and not late:
+            if wrong and current.state is State.UP:
+                # It is not taken out of service behind anybody's back, but it is said.
+                message = f"it reports trouble: {'; '.join(wrong)}"
+                data = {"checks": list(checks)[:100]}
+                change.record("verify", message, node=node.name, severity=Severity.ERROR, data=data)
             return current.state
         state = State.FAILED if wrong else State.UP
         phase, reason = (State.VERIFYING.value, "; ".join(wrong)) if wrong else (None, None)
@@ -215,7 +230,9 @@ def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) 
         severity = Severity.ERROR if wrong else Severity.INFO
         message = f"verification failed: {reason}" if wrong else f"verified: {len(checks)} checks passed; it is up"
         change.record("verify", message, node=node.name, severity=severity, data={"checks": list(checks)[:100]})
-        return state
+    # It is not asked any more.
+    publishing.publish_changes(context)
+    return state
 
 
 def clock_problems(checks: Sequence[Mapping[str, Any]], bound: int) -> list[str]:

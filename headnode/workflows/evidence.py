@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 from headnode import control
 from headnode.effective import effective
@@ -59,9 +60,12 @@ class Evidence:
 
     def unknown(self, name: str) -> Case:
         """Of a name that nobody enrolled."""
+        return Case(name=name, now=self.now, sightings=self.strangers, serving=self.serving)
+
+    @cached_property
+    def strangers(self) -> tuple[Sighting, ...]:
         owners, _ = self.context.inventory.owners()
-        unknown = tuple(seen for seen in self.seen if seen.mac not in owners)
-        return Case(name=name, now=self.now, sightings=unknown, serving=self.serving)
+        return tuple(seen for seen in self.seen if seen.mac not in owners)
 
     def events(self, node: Node) -> Iterator[Event]:
         """Newest first, page by page, back to what was asked of it and no further."""
