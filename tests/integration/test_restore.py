@@ -55,7 +55,7 @@ def test_a_lost_head_node_comes_back_with_its_people(tmp_path: Path) -> None:
         site.context.close()
         shutil.rmtree(site.root)
 
-        other = PeopleSite(running, tmp_path / "new", site.head, site.wire)
+        other = PeopleSite(running, tmp_path / "new", site.head, site.wire, site.root_key)
         other.root.mkdir()
         other.ok("restore", str(archive), "--key-file", str(key), "--yes")
         other.start()
