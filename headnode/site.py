@@ -505,6 +505,8 @@ class Web(Strict):
     """Certificate (PEM, with its chain) for HTTPS; without it Headnode's own CA signs one. Loopback needs none."""
     key: Text | None = None
     """The certificate's private key, readable by root alone."""
+    groups: dict[Label, Literal["viewer", "operator", "admin"]] = {}
+    """Groups of the directory whose members may log in with their own password, and as what."""
     session_hours: int = Field(default=12, ge=1, le=720)
     """A login lasts at most so long."""
     idle_minutes: int = Field(default=60, ge=1, le=10_080)

@@ -26,6 +26,13 @@ TITLES = {
 }
 
 
+class Changed(HeadnodeError):
+    """What somebody wants to change is no longer what they have seen."""
+
+
+STATUSES = ((Refused, 401), (Changed, 412), (NotFound, 404), (Taken, 409), (InvalidInput, 422))
+
+
 @dataclass(frozen=True)
 class Problem:
     status: int
@@ -56,10 +63,7 @@ def of(error: Exception) -> Problem:
 
 
 def status_of(error: HeadnodeError) -> int:
-    for kind, status in ((Refused, 401), (NotFound, 404), (Taken, 409), (InvalidInput, 422)):
-        if isinstance(error, kind):
-            return status
-    return 503
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), 503)
 
 
 def answer(problem: Problem) -> Response:

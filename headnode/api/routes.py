@@ -1,14 +1,12 @@
-"""Reading over HTTP."""
+"""All operations of the API, added to the application."""
 
-from flask import Flask, jsonify
-from flask.typing import ResponseReturnValue
+from flask import Flask
 
-from headnode.accounts import Role
-from headnode.door import guard, state
+from headnode.api import acting, bmc, directory, images, nodes, operation, people, place
+
+# Importing a module is what makes its operations known.
+MODULES = (nodes, acting, bmc, images, place, people, directory)
 
 
 def register(app: Flask) -> None:
-    @app.get("/api/v1/nodes")
-    @guard.needs(Role.VIEWER)
-    def list_nodes() -> ResponseReturnValue:
-        return jsonify([dict(member.document) for member in state.roster().members])
+    operation.add_to(app)

@@ -74,6 +74,8 @@ class Door:
         match request.get("verb"):
             case "status":
                 await say(writer, {"pid": os.getpid(), "bmcs": len(keeper.fleet.targets)})
+            case "glance":
+                await say(writer, {"nodes": await asyncio.to_thread(keeper.newest.glance)})
             case "ticket":
                 ticket = Ticket(str(request["node"]), str(request["who"]), bool(request.get("write")),
                                 bool(request.get("share")))  # fmt: skip

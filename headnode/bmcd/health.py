@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from headnode.bmcd import watching
-from headnode.bmcd.history import HOUR, History, Reading
 from headnode.bmcd.ledger import Ledger
 from headnode.bmcd.metrics import Newest
 from headnode.bmcd.watching import Known
 from headnode.log import logger
+from headnode.sensorfiles import HOUR, History, Reading
 from headnode.site import Bmc as Settings
 from ipmi.bmc import Bmc
 from ipmi.faults import Unsupported

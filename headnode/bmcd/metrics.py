@@ -1,13 +1,15 @@
 """What Prometheus is told: the newest readings, and how BMCs and consoles are."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ipmi.readings import SensorReading
+from ipmi.stagger import watts
 
 
 @dataclass
@@ -50,7 +52,28 @@ class Newest(Collector):
                 bad.add_metric([name, reading.name], level)
         yield from (up, power, took, console, sensor, bad)
 
+    def glance(self) -> dict[str, dict[str, Any]]:
+        """What a page that shows every node needs of each: no more, because there may be ten thousand."""
+        return {
+            name: {
+                "answers": node.answers,
+                "power": node.power,
+                "watts": watts(node.sensors),
+                "hottest": hottest(node.sensors),
+                "bad": [reading.name for reading in node.sensors if reading.health.value in ("warning", "critical")],
+            }
+            for name, node in list(self.nodes.items())
+        }
+
     def page(self) -> bytes:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         return generate_latest(registry)
+
+
+def hottest(readings: Sequence[SensorReading]) -> tuple[str, float] | None:
+    """The sensor that shows the highest temperature, and how high."""
+    found = [
+        (reading.value, reading.name) for reading in readings if reading.unit == "°C" and reading.value is not None
+    ]
+    return (max(found)[1], max(found)[0]) if found else None

@@ -57,6 +57,7 @@ COMMANDS = {
     "restore": ("headnode.cli.backup:restore", "Bring a head node back from a backup."),
     "gpu": ("headnode.cli.gpu:gpu", "Show what nodes' GPUs need, and the rules behind it."),
     "lab": ("headnode.cli.lab:lab", "A whole cluster on this machine: emulated nodes, real everything else."),
+    "account": ("headnode.cli.account:account", "Say who may use the pages and the API."),
     "service": ("headnode.cli.serve:service", "Run or describe single services; for systemd."),
     "completion": ("headnode.cli.completion:completion", "Print the shell's completion script."),
 }

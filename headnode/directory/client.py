@@ -93,6 +93,18 @@ class Directory:
             self._connection.search(dn, "(objectClass=*)", search_scope="BASE", attributes=["1.1"])
         return bool(self._connection.result["result"] == 0)
 
+    def password_fits(self, name: str, password: str) -> bool:
+        """Whether somebody can log in with it, judged by the directory itself. This connection is theirs afterwards."""
+        base = self.tree.people if self.ours else self.tree.base
+        whole = f"(&(objectClass={self.words.person_class})({self.words.name}={escaped(name)}))"
+        with explained():
+            self._connection.search(base, whole, attributes=["1.1"])
+            found = [item["dn"] for item in self._connection.response if item["type"] == "searchResEntry"]
+            # An empty password would be taken for no login at all, and that always succeeds.
+            if len(found) != 1 or not password:
+                return False
+            return bool(self._connection.rebind(user=found[0], password=password, authentication="SIMPLE"))
+
     def _named(self, attribute: str, names: Iterable[str] | None) -> Iterator[str]:
         if names is None:
             yield f"({attribute}=*)"

@@ -6,9 +6,11 @@ from typing import cast
 from flask import Flask, current_app, g
 
 from headnode.accounts import Account, Role
+from headnode.door.jobs import Jobs
 from headnode.door.live import Pulse
 from headnode.workflows.context import Context
 from headnode.workflows.doors import Brake
+from headnode.workflows.glance import Glances
 from headnode.workflows.roster import Roster, Snapshot
 
 KEY = "headnode"
@@ -20,6 +22,8 @@ class Door:
     roster: Roster
     pulse: Pulse
     brake: Brake
+    jobs: Jobs
+    glances: Glances
 
 
 @dataclass(frozen=True)

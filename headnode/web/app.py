@@ -7,6 +7,7 @@ from werkzeug.exceptions import HTTPException
 from headnode.api import problems
 from headnode.api.routes import register as register_api
 from headnode.door import guard, state
+from headnode.door.jobs import Jobs
 from headnode.door.live import Pulse
 from headnode.errors import HeadnodeError
 from headnode.log import configure
@@ -14,6 +15,7 @@ from headnode.paths import Paths
 from headnode.web import pages, rendering
 from headnode.workflows.context import Context
 from headnode.workflows.doors import Brake
+from headnode.workflows.glance import Glances
 from headnode.workflows.roster import Roster
 
 LARGEST_REQUEST = 8 * 1024 * 1024
@@ -28,7 +30,7 @@ def application(context: Context | None = None) -> Flask:
     app = Flask("headnode.web")
     app.config.update(MAX_CONTENT_LENGTH=LARGEST_REQUEST, SEND_FILE_MAX_AGE_DEFAULT=3600)
     roster = Roster(context.inventory)
-    state.install(app, state.Door(context, roster, Pulse(context.inventory), Brake()))
+    state.install(app, state.Door(context, roster, Pulse(context.inventory), Brake(), Jobs(), Glances(context)))
     guard.install(app)
     rendering.install(app)
     pages.register(app)

@@ -4,6 +4,7 @@
 it only does not move.
 """
 
+import re
 import shutil
 import sys
 import tempfile
@@ -35,8 +36,7 @@ def fetch(target: Path = TARGET) -> None:
         for source, name in FILES.items():
             text = (place / "node_modules" / source).read_text()
             # The maps are not here, and a browser would ask for them.
-            kept = [line for line in text.splitlines() if not line.startswith("//# sourceMappingURL=")]
-            (staged / name).write_text("\n".join(kept) + "\n")
+            (staged / name).write_text(re.sub(r"(?m)^//# sourceMappingURL=.*$", "", text))
         target.mkdir(parents=True, exist_ok=True)
         for file in staged.iterdir():
             shutil.move(file, target / file.name)

@@ -72,6 +72,14 @@ def scan(
     return asyncio.run(scan_all(context, wanted, credentials, known, rotate))
 
 
+def scan_with(context: Context, network: str, user: str | None, password: str | None, rotate: bool) -> list[Found]:
+    """As `scan`, with a user and password as somebody typed them."""
+    if user and not password:
+        raise InvalidField("password", "", "a user name needs its password too")
+    given = Credentials(user or context.site.bmc.user, password) if password else None
+    return scan(context, network, given, rotate=rotate)
+
+
 async def scan_all(
     context: Context, network: str, credentials: Credentials | None, known: dict[str, str], rotate: bool
 ) -> list[Found]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ipmi.phases import ESCAPES
-from ipmi.recording import HEAD, LARGEST_RECORD, Kind, Record, first_stamp, segments
+from ipmi.recording import HEAD, LARGEST_RECORD, Kind, Record, first_stamp, read, segments
 
 # A pause of an hour is not played back as an hour, whatever the speed.
 LONGEST_PAUSE = 5.0
@@ -111,3 +111,22 @@ def plain(line: bytes) -> str:
 def exists_since(directory: Path) -> float | None:
     found = segments(directory)
     return first_stamp(found[0]) if found else None
+
+
+def text_since(directory: Path, moment: float, most: int = 2_000_000) -> str:
+    """What a console said, readable: whole lines without colours and cursor movements."""
+    said = b"".join(shown(record) for record in read(directory, moment))
+    return "\n".join(plain(line) for line in said[-most:].replace(b"\r\n", b"\n").split(b"\n"))
+
+
+def search(
+    root: Path, names: Iterable[str], pattern: "re.Pattern[str]", moment: float, most: int = 1000
+) -> list[tuple[float, str, str]]:
+    """Lines that match, in order of time: stamp, node, text."""
+    found = [
+        (stamp, name, text)
+        for name, finder in ((name, LineFinder(pattern)) for name in names)
+        for record in read(root / name, moment)
+        for stamp, text in finder.feed(record)
+    ]
+    return sorted(found)[-most:]

@@ -115,11 +115,21 @@ def claim(context: Context, token: str, address: str) -> Claimed | None:
 
 
 def report_hardware(context: Context, node: Node, facts: Mapping[str, Any]) -> None:
-    disks, gpus = facts.get("disks"), facts.get("gpus")
-    counted = f"{len(disks) if isinstance(disks, list) else 0} disks, {len(gpus) if isinstance(gpus, list) else 0} GPUs"
+    facts = well_formed(facts)
+    counted = f"{len(facts.get('disks', ()))} disks, {len(facts.get('gpus', ()))} GPUs"
     with context.inventory.change("agent", "inspection") as change:
         change.remember_hardware(node, facts)
         change.record("agent.inventory", f"reported its hardware: {counted}", node=node.name)
+
+
+def well_formed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A node wrote this: what should be a list of things is one from here on, whatever it sent."""
+    lists = {key: facts[key] for key in ("disks", "gpus", "nvswitches", "nics", "dimms") if key in facts}
+    kept = {
+        key: [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        for key, value in lists.items()
+    }
+    return {**facts, **kept}
 
 
 def progress(

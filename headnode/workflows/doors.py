@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from headnode import fields, vault
 from headnode.accounts import Account, Invitation, Role
 from headnode.errors import HeadnodeError, InvalidField, InvalidInput, NotFound
+from headnode.log import logger
+from headnode.workflows import people
 from headnode.workflows.context import Context
 
 if TYPE_CHECKING:
@@ -109,11 +111,38 @@ def log_in(context: Context, brake: Brake, name: str, password: str, code: str, 
     brake.check(keys, time.monotonic())
     account = context.inventory.accounts.find(name) if 0 < len(name) <= 64 else None
     good = matches(account.password if account else None, password)
+    if not good and (account is None or account.password is None):
+        account, good = from_directory(context, account, name, password)
     if account is None or not good or account.disabled is not None or not code_fits(context, account, code):
         brake.failed(keys, time.monotonic())
         raise Refused("that name, password and code do not fit together")
     brake.succeeded(keys)
     return account
+
+
+def from_directory(context: Context, account: Account | None, name: str, password: str) -> tuple[Account | None, bool]:
+    """Somebody of a group that site.yaml lets in, by the password that they have on the nodes."""
+    wanted = context.site.web.groups
+    if not wanted or not 0 < len(password) <= LONGEST_PASSWORD:
+        return account, False
+    try:
+        account_name(name)
+        with people.directory(context) as found:
+            person = next(found.people([name]), None)
+            roles = [Role(wanted[group]) for group in (person.groups if person else ()) if group in wanted]
+            if person is None or person.locked or not roles or not found.password_fits(name, password):
+                return account, False
+    except HeadnodeError as error:
+        # Whoever has a password of their own here comes in all the same.
+        logger("headnode.web").warning("the directory cannot be asked", reason=error.message)
+        return account, False
+    role = max(roles, key=lambda one: one.rank)
+    accounts = context.inventory.accounts
+    if account is None:
+        return accounts.add(name, role, None), True
+    if account.role is not role:
+        accounts.change(account, role=role.value)
+    return accounts.find(name), True
 
 
 # Second factor
@@ -234,5 +263,9 @@ def issue_token(context: Context, account: Account, label: str, scope: Role, day
     if not 1 <= days <= TOKENS_LAST.days:
         raise InvalidField("days", days, f"use 1 to {TOKENS_LAST.days}")
     if not account.role.may(scope):
-        raise InvalidField("scope", scope.value, f"you are {account.role}; use that or less")
+        raise refused_scope(scope, account.role)
     return context.inventory.accounts.issue_token(account, named, scope, datetime.now(UTC) + timedelta(days=days))
+
+
+def refused_scope(scope: Role, role: Role) -> InvalidField:
+    return InvalidField("scope", scope.value, f"you are {role} here; use that or less")

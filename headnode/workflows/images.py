@@ -20,7 +20,7 @@ from images.ramdisk import build as ramdisk_builder
 from images.ramdisk.recipe import ramdisk_recipe
 from images.recipes import image_recipe
 from images.signing import public_key, signer
-from images.store import Difference, Image, Store, clean_scratch, compare, parse_reference, scratch
+from images.store import Difference, Image, Store, check_name, clean_scratch, compare, parse_reference, scratch
 
 
 def store(context: Context) -> Store:
@@ -54,6 +54,12 @@ def build(context: Context, name: str, *, profile: str | None, kernel: str, prog
         proxy=proxy_for_builds(context.site),
         progress=progress,
     )
+
+
+def check_build(context: Context, name: str, profile: str | None) -> None:
+    """Whatever can be said against a build before it begins."""
+    check_name(name)
+    profile_of(context, name, profile)
 
 
 def profile_of(context: Context, name: str, profile: str | None) -> str | None:

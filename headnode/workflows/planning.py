@@ -8,6 +8,7 @@ from typing import Any
 
 import templates
 from headnode import vault
+from headnode.effective import effective
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Holder, Intent, Node
 from headnode.shares import shares
@@ -57,7 +58,7 @@ def refuse_other_method(context: Context, node: Node, found: Image, consent: set
 
 def refuse_without_ramdisk(context: Context, nodes: Sequence[Node], intent: Intent) -> None:
     """Before anything is changed: a node that finds no ramdisk would ask for it until its time is up."""
-    settings = [settings_of(context, node) for node in nodes]
+    settings = [{key: found.value for key, found in effective(context.site, node).items()} for node in nodes]
     # A distribution's own installer is started without it.
     starting = [one for one in settings if intent is not Intent.DEPLOY or one["method"] == "image"]
     for architecture in sorted({str(one["architecture"]) for one in starting}):

@@ -10,11 +10,11 @@ from headnode.lab.process import wait_for
 from headnode.run import Completed
 from headnode.services import pid_in
 from tests.e2e.cluster import Cluster, cluster_marks
-from tests.integration.people_site import key_pair, login
+from tests.integration.people_site import agent_with, key_pair, login
 
 pytestmark = cluster_marks
 PASSWORD = "correct horse battery"
-NODE = "gpu02"
+NODE = "gpu01"
 
 
 def test_a_person_logs_in_everywhere_and_is_locked_out_everywhere(cluster: Cluster, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_no_account_of_a_node_means_something_else(cluster: Cluster) -> None:
     assert {"group admin", "local accounts"} <= {check["name"] for check in checks if check["ok"] is True}
     local = cluster.ssh(NODE, "awk", "-F:", "'$3 >= 1000 && $3 != 65534 {print $1}'", "/etc/passwd")
     assert local == ""
-    with agent(cluster):
+    with agent_with(cluster.world.places.ssh_key):
         assert cluster.headnode("user", "audit", NODE, "-o", "json").strip() == "[]"
         cluster.ssh(NODE, "useradd", "--uid", "1001", "--no-create-home", "impostor")
         try:
@@ -61,23 +61,6 @@ def test_no_account_of_a_node_means_something_else(cluster: Cluster) -> None:
 
 def come_in(cluster: Cluster, place: Path, *, key: Path | None = None, password: str | None = None) -> Completed:
     return login(cluster.world.head, place, f"alice@{cluster.node(NODE).address}", key=key, password=password)
-
-
-@contextmanager
-def agent(cluster: Cluster) -> Iterator[None]:
-    """The lab's key in the hands of whoever asks, as an administrator's agent has it."""
-    started = cluster.world.head.run(["ssh-agent", "-s"]).stdout
-    words = dict(word.split("=", 1) for word in started.replace(";", "").split() if "=" in word)
-    before = os.environ.get("SSH_AUTH_SOCK")
-    os.environ["SSH_AUTH_SOCK"] = words["SSH_AUTH_SOCK"]
-    try:
-        cluster.world.head.run(["ssh-add", "-q", str(cluster.world.places.ssh_key)])
-        yield
-    finally:
-        os.kill(int(words["SSH_AGENT_PID"]), signal.SIGTERM)
-        os.environ.pop("SSH_AUTH_SOCK")
-        if before is not None:
-            os.environ["SSH_AUTH_SOCK"] = before
 
 
 @contextmanager

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headnode.bmcd import history, watching
-from headnode.bmcd.history import HOUR, History, Reading
+from headnode import sensorfiles as history
+from headnode.bmcd import watching
 from headnode.bmcd.metrics import Newest
 from headnode.bmcd.tickets import LIFETIME, Ticket, Tickets
 from headnode.bmcd.watching import Known
@@ -19,6 +19,7 @@ from headnode.cli.folded import explain_failures, fold_answers
 from headnode.cli.terminal import Escapes, Wish
 from headnode.errors import InvalidInput
 from headnode.model import BmcAccess, Node, Severity
+from headnode.sensorfiles import HOUR, History, Reading
 from headnode.site import Site
 from headnode.workflows import asking, bmcs, bmcscan, power
 from headnode.workflows.consoles import Follower, LineFinder, pauses, shown

@@ -4,7 +4,19 @@ from flask import Flask
 
 
 def register(app: Flask) -> None:
-    from headnode.web.pages import cluster, live, login, node, nodes
+    from headnode.web.pages import act, cluster, enrol, images, live, login, node, nodes, people, place, racks
 
-    for blueprint in (login.login, live.live, cluster.cluster, nodes.nodes, node.node):
+    for blueprint in (
+        login.login,
+        live.live,
+        cluster.cluster,
+        nodes.nodes,
+        node.node,
+        act.act,
+        racks.racks,
+        enrol.enrol,
+        images.images,
+        people.people,
+        place.place,
+    ):
         app.register_blueprint(blueprint)

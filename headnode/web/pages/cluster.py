@@ -6,7 +6,7 @@ from flask.typing import ResponseReturnValue
 from headnode.accounts import Role
 from headnode.door import guard, state
 from headnode.web.rendering import page
-from headnode.workflows import overview
+from headnode.workflows import glance, overview
 
 cluster = Blueprint("cluster", __name__)
 
@@ -24,5 +24,11 @@ def now() -> ResponseReturnValue:
 
 
 def values() -> dict[str, object]:
-    at = state.context()
-    return {"overview": overview.overview(at, state.roster()), "events": at.inventory.events(limit=12)[::-1]}
+    at, snapshot, known = state.context(), state.roster(), state.door().glances.now()
+    return {
+        "overview": overview.overview(at, snapshot),
+        "events": at.inventory.events(limit=12)[::-1],
+        "racks": glance.power_by_rack(at, snapshot, known),
+        "outliers": glance.outliers(snapshot, known),
+        "known": known,
+    }

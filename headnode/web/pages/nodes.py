@@ -1,5 +1,6 @@
 """The table of all nodes: filters in the address, rows in portions."""
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from flask import Blueprint, request
@@ -14,6 +15,7 @@ from headnode.workflows import roster
 
 nodes = Blueprint("nodes", __name__)
 PORTION = 100
+MOST_SHOWN = 2000
 
 
 @nodes.get("/nodes")
@@ -30,10 +32,10 @@ def rows() -> ResponseReturnValue:
     return page(name, **values())
 
 
-def wanted() -> roster.Filter:
-    given = {key: request.args.get(key, "") for key in ("nodes", "state", "profile", "group", "rack", "text")}
-    sort = request.args.get("sort", "name")
-    return roster.Filter(**given, sort=sort, descending=request.args.get("order") == "down")
+def wanted(source: "Mapping[str, str] | None" = None) -> roster.Filter:
+    source = request.args if source is None else source
+    given = {key: source.get(key, "") for key in ("nodes", "state", "profile", "group", "rack", "text")}
+    return roster.Filter(**given, sort=source.get("sort", "name"), descending=source.get("order") == "down")
 
 
 def values() -> dict[str, object]:
@@ -43,13 +45,15 @@ def values() -> dict[str, object]:
     except InvalidInput as error:
         found, trouble = (), error.message
     start = max(0, request.args.get("from", 0, type=int))
-    shown = found[start : start + PORTION]
+    # A table that was scrolled down is brought up to date as long as it is, so that nothing jumps.
+    size = min(MOST_SHOWN, max(PORTION, request.args.get("shown", 0, type=int)))
+    shown = found[start : start + size]
     return {
         "filter": chosen,
         "query": urlencode(chosen.given),
         "snapshot": snapshot,
         "members": shown,
         "matching": len(found),
-        "next": start + PORTION if start + PORTION < len(found) else None,
+        "next": start + size if start + size < len(found) else None,
         "trouble": trouble,
     }

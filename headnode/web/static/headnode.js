@@ -10,6 +10,7 @@ const body = document.body;
 const pulse = document.getElementById("pulse");
 let waiting = null;
 let heard = null;
+let last = 0;
 
 function show(how, words) {
   if (!pulse) return;
@@ -21,14 +22,16 @@ function show(how, words) {
 function tell(news) {
   heard = heard && !news.many && !heard.many ? {many: false, nodes: heard.nodes.concat(news.nodes)} : news;
   if (waiting) return;
-  // Many pages hear of it at the same moment; they need not all ask at the same moment.
+  // Many pages hear of it at the same moment and need not all ask at that moment; nor more than about once a second.
+  const pause = Math.max(50 + Math.random() * 250, last + 800 - Date.now());
   waiting = setTimeout(() => {
     waiting = null;
+    last = Date.now();
     const said = heard;
     heard = null;
     if (document.hidden) { missed = true; return; }
     body.dispatchEvent(new CustomEvent("headnode:change", {detail: said}));
-  }, 50 + Math.random() * 250);
+  }, pause);
 }
 
 let missed = false;
@@ -81,6 +84,61 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     event.detail.shouldSwap = false;
   }
 });
+
+// A table that was scrolled down is brought up to date as long as it is.
+document.addEventListener("htmx:configRequest", (event) => {
+  if (event.detail.elt.id === "table") {
+    event.detail.parameters.set("shown", document.querySelectorAll("#table tbody tr:not(.more)").length);
+  }
+});
+
+// -- choosing rows: kept while rows come and go ---------------------------------------------------------
+
+const ticked = new Set();
+
+function showTicked() {
+  const form = document.getElementById("chosen");
+  if (!form) return;
+  for (const box of form.querySelectorAll("input[name=node]")) box.checked = ticked.has(box.value);
+  const count = form.querySelector("[data-count]");
+  if (count) count.textContent = ticked.size ? ticked.size + " chosen" : "";
+}
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("#chosen input[name=node]")) {
+    if (event.target.checked) ticked.add(event.target.value); else ticked.delete(event.target.value);
+    showTicked();
+  } else if (event.target.matches("[data-submit]")) {
+    event.target.form.requestSubmit();
+  }
+});
+document.addEventListener("submit", (event) => {
+  if (event.target.id !== "chosen") return;
+  // Also those whose rows are not there right now.
+  const there = new Set([...event.target.querySelectorAll("input[name=node]")].map((box) => box.value));
+  for (const name of ticked) {
+    if (there.has(name)) continue;
+    const field = document.createElement("input");
+    field.type = "hidden"; field.name = "node"; field.value = name;
+    event.target.append(field);
+  }
+});
+document.addEventListener("htmx:afterSettle", showTicked);
+window.addEventListener("pageshow", () => {
+  for (const box of document.querySelectorAll("#chosen input[name=node]:checked")) ticked.add(box.value);
+  showTicked();
+});
+
+// The button that does it wakes up when the number is right; the server asks for it all the same.
+document.addEventListener("input", (event) => {
+  if (!event.target.dataset.expect) return;
+  const button = event.target.form.querySelector("button");
+  button.disabled = event.target.value.trim() !== event.target.dataset.expect;
+});
+for (const field of document.querySelectorAll("[data-expect]")) {
+  field.form.querySelector("button").disabled = field.value.trim() !== field.dataset.expect;
+}
+for (const field of document.querySelectorAll("[data-copy]")) field.addEventListener("focus", () => field.select());
 
 // The address holds the filter, so that it can be sent to somebody.
 document.addEventListener("htmx:afterRequest", (event) => {
