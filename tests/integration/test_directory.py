@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from headnode.accounts import Role
 from headnode.lab.lab import lab
 from headnode.model import Holder
+from headnode.workflows import doors
+from headnode.workflows.context import Context
 from tests.integration.people_site import BASE, SITE, PeopleSite, add_one, key_pair, people_site
 
 pytestmark = [
@@ -373,3 +376,23 @@ def site_with(root: Path, words: list[str], directory: str) -> None:
 
     assert headnode(root, "init", "--yes", *words, "--management-interface", "-").code == 0
     (root / "etc/headnode/site.yaml").write_text(SITE.replace(', admin_keys: ["ROOT-KEY"]', "") + directory)
+
+
+def test_members_of_a_group_log_in_to_the_pages_with_their_own_password(site: PeopleSite) -> None:
+    file = site.paths.site_file
+    before = file.read_text()
+    file.write_text(before + "web: {groups: {vision: operator}}\n")
+    context = Context(site.paths, actor="test", cause="test")
+    try:
+        made = doors.log_in(context, doors.Brake(), "alice", PASSWORD, "", "here")
+        assert (made.name, made.role, made.password) == ("alice", Role.OPERATOR, None)
+        for name, password in (("alice", ""), ("alice", "wrong"), ("bob", PASSWORD), ("ali*", PASSWORD), ("eve", "x")):
+            with pytest.raises(doors.Refused):
+                doors.log_in(context, doors.Brake(), name, password, "", "here")
+        site.ok("user", "lock", "alice")
+        with pytest.raises(doors.Refused):
+            doors.log_in(context, doors.Brake(), "alice", PASSWORD, "", "here")
+        site.ok("user", "unlock", "alice")
+    finally:
+        context.close()
+        file.write_text(before)
