@@ -17,7 +17,7 @@ from headnode.workflows.context import Context
 
 PAGE = 500
 # More than any deployment's own events; what is older says nothing about how it is now.
-MOST = 10_000
+MOST, MOST_AT_REST = 10_000, 1_000
 # How far back a node that was asked nothing is looked at.
 LATELY = timedelta(hours=24)
 # Events that say what was asked of a node.
@@ -71,7 +71,8 @@ class Evidence:
         """Newest first, page by page, back to what was asked of it and no further."""
         since = self.now - LATELY
         before: int | None = None
-        for _ in range(MOST // PAGE):
+        # Of a node at rest only what is new matters.
+        for _ in range((MOST if node.state in UNDER_WAY else MOST_AT_REST) // PAGE):
             page = self.context.inventory.events(node.name, limit=PAGE, before=before)
             yield from page
             over = node.state not in UNDER_WAY and page and moment(page[0]) < since
