@@ -16,9 +16,10 @@ RUN_PACKAGES := python3-venv slapd openssl dnsmasq-base nginx-light ipxe iproute
     nfs-ganesha nfs-ganesha-vfs apt-cacher-ng apt-utils
 LAB_PACKAGES := $(RUN_PACKAGES) openipmi qemu-system-x86 ovmf seabios ipxe-qemu nftables openssh-client
 TEST_PACKAGES := $(LAB_PACKAGES) chromium postgresql ipmitool \
-    busybox udhcpc dosfstools fdisk mdadm lvm2 xfsprogs libparted2 libparted-fs-resize0 dpkg-dev kmod \
+    busybox udhcpc dosfstools fdisk mdadm lvm2 xfsprogs libparted2 libparted-fs-resize0 dpkg-dev kmod gpg \
     e2fsprogs mount netplan.io openssh-server sudo sssd-common sssd-tools sssd-ldap libnss-sss libpam-sss \
-    libsss-sudo ldap-utils systemd libnfs-utils curl
+    libsss-sudo ldap-utils systemd libnfs-utils curl \
+    vagrant libvirt-clients shellcheck
 
 # The pages' scripts come from npm; where they are, or it is installed already, however it came there, it is not
 # installed again.

@@ -25,6 +25,8 @@ class Local:
     subordinate: tuple[tuple[str, int, int], ...] = ()
     owners: tuple[Owner, ...] = ()
     allowed: tuple[str, ...] = ()
+    # Whether it may have people of its own: a head node often has its administrator's account, from its installer.
+    own_people: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def account_collisions(known: Known, local: Local, by_number: Mapping[int, str])
             yield f"the local account {name} has UID {number}, which is {by_number[number]}'s"
         elif number in known.former:
             yield f"the local account {name} has UID {number}, which was {known.former[number]}'s and stays theirs"
-        elif number >= FIRST_PERSON and name not in local.allowed:
+        elif number >= FIRST_PERSON and not local.own_people and name not in local.allowed:
             yield f"the local account {name} has UID {number}; people belong in the directory"
 
 

@@ -1,5 +1,6 @@
 """Writing a file so that it is there whole or not at all, whatever happens meanwhile."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -31,3 +32,8 @@ def drafted(path: Path, content: bytes, mode: int) -> Path:
         os.fchmod(descriptor, mode)
         os.fsync(descriptor)
     return draft
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

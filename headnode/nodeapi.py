@@ -40,6 +40,7 @@ def application(context: Context | None = None) -> Flask:
         return jsonify(error=error.message), 503
 
     add_open_routes(app, here)
+    add_report_routes(app, here)
     add_planning_routes(app, here)
     add_progress_routes(app, here)
     add_installer_routes(app, here)
@@ -79,6 +80,19 @@ def add_open_routes(app: Flask, context: Context) -> None:
             intent=claimed.deployment.intent.value,
             deployment=claimed.deployment.id,
         )
+
+
+def add_report_routes(app: Flask, context: Context) -> None:
+    """What the installed system asks and says."""
+
+    @app.get("/node/v1/expected")
+    def expected() -> "ResponseReturnValue":
+        """What the node should be, as of now: it may have changed since it was installed."""
+        node = context.inventory.reporting_node(asker(), bearer())
+        if node is None:
+            raise NotFound
+        context.refresh()
+        return jsonify(planning.expected_of(context, node))
 
     @app.post("/node/v1/verify")
     def verify() -> "ResponseReturnValue":

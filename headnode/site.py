@@ -255,6 +255,14 @@ class Settings(Strict):
     """enroot and pyxis on the node, from the archive `enroot`."""
     start_watts: int | None = Field(default=None, ge=1, le=100_000)
     """Power drawn while starting, counted against the rack's budget."""
+    gpus: int | None = Field(default=None, ge=0, le=64)
+    """GPUs a node must have to be up; as many as were inspected when not given."""
+    link_speed: int | None = Field(default=None, ge=10, le=1_000_000)
+    """Least speed of every enrolled network port, in Mbit/s."""
+    infiniband_ports: int | None = Field(default=None, ge=0, le=64)
+    """InfiniBand ports that must be up."""
+    infiniband_rate: int | None = Field(default=None, ge=1, le=10_000)
+    """Least rate of every InfiniBand port, in Gbit/s."""
     bmc_user: Text | None = None
     """User name at the BMC."""
     bmc_driver: BmcDriver | None = None

@@ -1,6 +1,7 @@
 """Answers for Ubuntu's installer: NoCloud files with an autoinstall document. Pure."""
 
 import base64
+import textwrap
 from typing import Any
 
 import yaml
@@ -42,14 +43,12 @@ def user_data(about: Inputs) -> dict[str, Any]:
 
 def document(about: Inputs) -> dict[str, Any]:
     site = about.site
-    proxy = site.packages.http_proxy or proxy_for_nodes(site)
     return {
         "version": 1,
         "refresh-installer": {"update": False},
         "locale": "C.UTF-8",
         "keyboard": {"layout": "us"},
         "timezone": "Etc/UTC",
-        **({"proxy": proxy} if proxy else {}),
         "apt": apt(about),
         "storage": curtin.storage(about.resolved, str(about.facts.get("firmware"))),
         "kernel": {"flavor": "generic"},
@@ -69,20 +68,28 @@ def apt(about: Inputs) -> dict[str, Any]:
     found: dict[str, Any] = {"preserve_sources_list": False, "geoip": False, "fallback": "abort"}
     if mirror := mirror_for_nodes(about.site, "ubuntu"):
         found["mirror-selection"] = {"primary": [{"uri": mirror}]}
-    if proxy := proxy_for_nodes(about.site):
+    # For apt alone: the installer's own 'proxy' would also take its reports, which no cache brings to the head node.
+    if proxy := proxy_for_nodes(about.site) or about.site.packages.http_proxy:
         found["http_proxy"] = proxy
     if about.archives:
         found["sources"] = {
             f"headnode-{name}": {
                 "source": " ".join(["deb", archive.uri, archive.suite, *archive.components]),
-                # cloud-init takes a key as text; a binary one is handed over with the node's own files.
-                **({"key": about.archive_keys[name].decode()} if archive.key.endswith(".asc") else {}),
+                "key": armoured(about.archive_keys[name]),
             }
             for name, archive in about.archives.items()
         }
     if pins := preferences(about):
         found["preferences"] = pins
     return found
+
+
+def armoured(key: bytes) -> str:
+    """As text, which is how curtin takes a key; one that is text already stays as it is."""
+    if key.lstrip().startswith(b"-----BEGIN"):
+        return key.decode("ascii", "replace")
+    lines = "\n".join(textwrap.wrap(base64.b64encode(key).decode("ascii"), 64))
+    return f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{lines}\n-----END PGP PUBLIC KEY BLOCK-----\n"
 
 
 def preferences(about: Inputs) -> list[dict[str, Any]]:

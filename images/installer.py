@@ -3,7 +3,7 @@
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,15 +65,16 @@ class Inputs:
         return f"node {self.node.name}, profile {self.node.profile}, layout {self.resolved.layout}"
 
 
-def agent_file(url: str, session: str) -> bytes:
+def agent_file(url: str, session: str, packages: Sequence[str] = ()) -> bytes:
     """The agent as one file that Python runs, with this deployment's settings inside and never on a command line."""
+    settings = {"url": url, "session": session, "packages": " ".join(packages)}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         add(archive, "__main__.py", MAIN.encode())
         for path in sorted(SOURCES.glob("*.py")):
             if path.name != "__main__.py":
                 add(archive, f"agent/{path.name}", path.read_bytes())
-        add(archive, "agent/settings.json", json.dumps({"url": url, "session": session}).encode())
+        add(archive, "agent/settings.json", json.dumps(settings).encode())
     return buffer.getvalue()
 
 

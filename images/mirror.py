@@ -1,7 +1,6 @@
 """A package archive that can be carried: what recipes need and nothing else, as a repository that apt understands."""
 
 import gzip
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from headnode import run
 from headnode.errors import HeadnodeError, NotFound
+from headnode.files import sha256_of
 from headnode.paths import Paths
 from headnode.site import Site
 from images.bootstrap import Progress, sources_for
@@ -143,14 +143,9 @@ def files_of(tree: Path) -> Iterator[tuple[str, Path]]:
             yield str(path.relative_to(tree)), path
 
 
-def digest_of(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def differing(tree: Path, digests: Mapping[str, str]) -> list[str]:
     """Files that are not as they were, that are missing, and that nobody mentioned."""
-    found = {name: digest_of(path) for name, path in files_of(tree)}
+    found = {name: sha256_of(path) for name, path in files_of(tree)}
     return sorted(name for name in {*found, *digests} if found.get(name) != digests.get(name))
 
 

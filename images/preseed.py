@@ -39,9 +39,7 @@ def render(about: Inputs) -> str:
         efi=about.facts.get("firmware") == "uefi",
         kernel=kernel,
         components=about.stack.values(Kind.COMPONENT),
-        archives=[{"name": name, "uri": a.uri, "suite": a.suite, "components": a.components}
-                  for name, a in about.archives.items()],
-        packages=[headers_of(kernel) if name.startswith("linux-headers-") else name for name in about.packages],
+        packages=[headers_of(kernel) if name.startswith("linux-headers-") else name for name in now(about)],
         seed=about.seed,
         late=late(about),
     )  # fmt: skip
@@ -59,7 +57,17 @@ def refuse_nameless(about: Inputs) -> None:
 def disk_script(about: Inputs) -> str:
     """Run before partitioning."""
     disk = partman.only_table(about.resolved).disk
-    return templates.render("preseed/disk.sh.j2", made_from=about.made_from, disk=disk)
+    return templates.render("preseed/disk.sh.j2", made_from=about.made_from, disk=disk, seed=about.seed, chosen=CHOSEN)
+
+
+def later(about: Inputs) -> tuple[str, ...]:
+    """Packages of other archives, or held at a release: our agent installs them when the node's own files are there."""
+    apart = about.stack.values(Kind.ARCHIVE) or about.stack.values(Kind.PIN)
+    return about.stack.packages if apart else ()
+
+
+def now(about: Inputs) -> list[str]:
+    return [name for name in about.packages if name not in later(about)]
 
 
 def mirror(about: Inputs) -> dict[str, Any]:
@@ -69,10 +77,15 @@ def mirror(about: Inputs) -> dict[str, Any]:
 
 
 def late(about: Inputs) -> str:
-    """One line, because it is one answer: identifiers of partitions, then all that makes the system this node."""
+    """One line, because it is one answer: identifiers of partitions, then all that makes the system this node.
+
+    When any of it fails the installer stops and waits: restarted, it would begin anew, and so for ever.
+    """
     return "; ".join([
+        "set -e",
         f"disk=$(cat {CHOSEN})",
         *partman.late_commands(about.resolved, variable="disk"),
-        f"preseed_fetch {AGENT} /target{PLACE} && in-target python3 {PLACE} finish /",
+        f"wget -q -O /target{PLACE} {about.seed}/{AGENT}",
+        f"in-target python3 {PLACE} finish /",
         f"rm -f /target{PLACE}",
     ])  # fmt: skip

@@ -4,6 +4,7 @@ A script is found by the address of the machine that asks, so over HTTP a node c
 scripts are written only for sites with Secure Boot: signed GRUB can read them over TFTP alone, and they hold no secret.
 """
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import templates
 from headnode import run
 from headnode.effective import effective
 from headnode.errors import ProgramFailed, PublishFailed
-from headnode.model import File, Files, Node, Window
+from headnode.model import File, Files, Node, State, Window
 from headnode.site import Site
 
 
@@ -40,7 +41,8 @@ class BootScripts:
             "head": site.provision.head,
             "made_from": f"node {node.name}, profile {node.profile}, intent {node.intent}",
         }
-        files = {f"http/boot/{node.address}.ipxe": text(templates.render(f"boot/{node.intent}.ipxe.j2", **values))}
+        files = {f"http/asked/{node.address}": question} if (question := asked(node)) else {}
+        files |= {f"http/boot/{node.address}.ipxe": text(templates.render(f"boot/{node.intent}.ipxe.j2", **values))}
         if site.boot.uefi == "shim":
             script = templates.render(f"boot/{node.intent}.grub.j2", **values)
             files[f"tftp/boot/{node.address}.grub"] = text(script)
@@ -57,6 +59,13 @@ class BootScripts:
             except ProgramFailed as error:
                 raise PublishFailed(f"GRUB refuses {path}: {error.stderr.strip()}") from error
         return []
+
+
+def asked(node: Node) -> File | None:
+    """What a running node finds when it looks: how is it? The deadline tells one wish from the next."""
+    if node.state is not State.VERIFYING or node.deadline is None:
+        return None
+    return text(json.dumps({"ask": "verify", "until": node.deadline.isoformat()}) + "\n")
 
 
 def text(content: str) -> File:

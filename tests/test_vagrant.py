@@ -2,13 +2,18 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from headnode.errors import HeadnodeError
+from headnode.lab.net import namespace
 from vagrant.bmcs import VirtualMachine
 
+RUNNING = """<node><domain type="test">
+<name>headnode-node01</name><memory>8192</memory><os><type>hvm</type></os>
+</domain></node>"""
 HERE = Path(__file__).parents[1] / "vagrant"
 
 
@@ -47,6 +52,50 @@ def test_the_power_button_is_virsh(monkeypatch: pytest.MonkeyPatch) -> None:
     machine.shut_down()
     with pytest.raises(HeadnodeError, match="nobody"):
         VirtualMachine("libvirt", "nobody").powered()
+
+
+@pytest.mark.integration
+@pytest.mark.root
+@pytest.mark.program("ip", "ipmi_sim", "ipmitool", "virsh")
+def test_a_bmc_answers_for_a_machine_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "node.xml").write_text(RUNNING)
+    password = tmp_path / "password"
+    password.write_text("vagrant-lab")
+    env = {**os.environ, "LIBVIRT_DEFAULT_URI": f"test://{tmp_path}/node.xml"}
+    with namespace("vagrant", "host") as host:
+        host.ip("link add d0 type bridge", "addr add 192.168.56.1/24 dev d0", "link set d0 up", "link set lo up")
+        command: list[str | Path] = [
+            sys.executable,
+            HERE / "bmcs.py",
+            "libvirt",
+            "--nodes",
+            "1",
+            "--password-file",
+            password,
+        ]
+        with subprocess.Popen(host.argv(command), env=env, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stderr is not None
+                assert process.stderr.readline() == "node01: BMC at 192.168.56.11, user admin\n"
+                lan: list[str | Path] = [
+                    "ipmitool",
+                    "-I",
+                    "lanplus",
+                    "-C",
+                    "3",
+                    "-H",
+                    "192.168.56.11",
+                    "-U",
+                    "admin",
+                    "-f",
+                    password,
+                ]
+                assert host.run([*lan, "power", "status"]).stdout == "Chassis Power is on\n"
+                host.run([*lan, "power", "off"])
+            finally:
+                process.terminate()
+            assert process.wait(20) == 0
+        assert "192.168.56.11" not in host.run(["ip", "address"]).stdout
 
 
 @pytest.mark.program("shellcheck")

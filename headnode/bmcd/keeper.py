@@ -62,7 +62,7 @@ class Keeper:
             return choosing.pick(self.nodes, str(request["nodeset"]))
         names = [str(name) for name in request.get("names", ())]
         if missing := [name for name in names if name not in self.nodes]:
-            raise NotFound(f"{fold(missing)} not enrolled")
+            raise NotFound(f"not enrolled any more: {fold(missing)}")
         return [self.nodes[name] for name in names]
 
     def load(self) -> tuple[list[Node], list[Target]]:

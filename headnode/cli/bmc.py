@@ -17,7 +17,7 @@ from headnode.cli.common import (
     yes_option,
 )
 from headnode.cli.folded import end, fanout_option, finish, folded_option, progress
-from headnode.errors import InvalidInput
+from headnode.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,7 +183,10 @@ def set_password(
         raise InvalidInput("--random makes its own passwords; leave --known and --password-file away")
     instead = "--password-file FILE or --random"
     password = None if rotate else given_password(password_file, "BMC password", instead, twice=not known)
-    confirm(f"{'Remember' if known else 'Change'} the password of {len(nodes)} BMCs?", yes)
+    if known:
+        confirm(f"Remember the password of {counted(len(nodes), 'BMC')}?", yes)
+    else:
+        confirm_count("Change the BMC password of", nodes, yes)
     act = workflow.adopt if known else workflow.rotate
     answers = act(at, nodes, password, fanout=fanout, on_answer=progress())
     finish(ctx, answers, output)

@@ -7,7 +7,7 @@ import click
 from headnode.cli.common import NodeSetType, context, emit, note, output_option
 
 if TYPE_CHECKING:
-    from images.nvidia.rules import Architecture, Archive
+    from images.nvidia.rules import Architecture, Archive, Source
 
 
 @click.group()
@@ -71,23 +71,27 @@ def rules_(ctx: click.Context, output: str) -> None:
     emit(rows, output, ["rule", "about", "branches", "modules", "sources"])
 
 
-def architecture_row(one: "Architecture", sources: dict[str, Any]) -> dict[str, Any]:
+def architecture_row(one: "Architecture", sources: "dict[str, Source]") -> dict[str, Any]:
     words = {"never": "proprietary only", "allowed": "open or proprietary", "needed": "open only"}
     return {
         "rule": "GPU",
         "about": f"{one.name} ({', '.join(one.chips)})",
         "branches": f"{one.first}-{one.last or ''}",
         "modules": words[one.open],
-        "sources": [sources[name].url for name in one.sources],
+        "sources": [cited(sources[name]) for name in one.sources],
     }
 
 
-def archive_row(one: "Archive", sources: dict[str, Any]) -> dict[str, Any]:
+def archive_row(one: "Archive", sources: "dict[str, Source]") -> dict[str, Any]:
     kinds = {number: [k for k in ("open", "proprietary") if getattr(b, k)] for number, b in one.branches.items()}
     return {
         "rule": "archive",
-        "about": f"{one.os} {one.release}, {one.source}",
+        "about": f"{one.os} {one.release}, {one.source}, names from its {one.names}",
         "branches": " ".join(f"{number} ({one.branches[number].version})" for number in one.branches),
         "modules": "; ".join(f"{number} {' or '.join(found)}" for number, found in kinds.items()),
-        "sources": [f"{sources[name].url} (read {sources[name].read})" for name in one.sources],
+        "sources": [cited(sources[name]) for name in one.sources],
     }
+
+
+def cited(source: "Source") -> str:
+    return f"{source.url} (read {source.read})" if source.read else source.url

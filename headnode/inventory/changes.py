@@ -29,7 +29,8 @@ from headnode.inventory.tables import (
 from headnode.inventory.tables import secrets as secret_texts
 from headnode.model import Deployment, Event, Holder, Intent, Node, Severity, Sighting
 
-REPORTS_ACCEPTED_FOR = timedelta(days=30)
+# As long as the deployment is the newest: a node may be asked how it is years later.
+REPORTS_ACCEPTED_FOR = timedelta(days=3650)
 
 
 class Change:

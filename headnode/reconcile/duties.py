@@ -23,10 +23,11 @@ CLOCKS = 300.0
 
 
 def close_overdue_windows(context: Context, stop: threading.Event) -> None:
-    while not stop.wait(1.0):
+    while not stop.is_set():
         window = discovery.recorded(context)
         if window is not None and window.until <= datetime.now(UTC):
             close_window(context)
+        stop.wait(1.0)
 
 
 def close_window(context: Context) -> None:
@@ -41,18 +42,28 @@ def close_window(context: Context) -> None:
 
 
 def fail_overdue_work(context: Context, stop: threading.Event) -> None:
-    while not stop.wait(2.0):
+    while not stop.is_set():
         deploy.expire_overdue(context)
+        stop.wait(2.0)
 
 
 def finish_publishing(context: Context, stop: threading.Event) -> None:
     """Whoever asked for work, or heard its end, may have died before that was live: then it is made live here."""
-    while not stop.wait(2.0):
+    while not stop.is_set():
         published = int(context.inventory.fact("published_revision", "0"))
         if context.inventory.newest() > published:
             _, changed = context.inventory.changed_since(published)
             if any(node.state in (*WORKING, State.FAILED) for node in changed):
-                publishing.publish_changes(context.because("publishing was left undone"))
+                publish_again(context)
+        stop.wait(2.0)
+
+
+def publish_again(context: Context) -> None:
+    at = context.because("publishing was left undone")
+    try:
+        publishing.publish_changes(at)
+    finally:
+        at.close()
 
 
 def lead(context: Context, duties: Mapping[str, Duty], stop: threading.Event) -> None:

@@ -23,6 +23,7 @@ MOST_RELEASES = 500
 PARTS = ("provision", "management", "names")
 # These read their configuration only when they start; whoever supervises them starts them again.
 RESTARTED = (
+    ("slapd/slapd.conf", "slapd/slapd.pid", "slapd"),
     ("chrony/chrony.conf", "chrony/chronyd.pid", "chronyd"),
     ("ganesha/ganesha.conf", "ganesha/ganesha.pid", "ganesha.nfsd"),
     ("apt-cacher-ng/acng.conf", "packages/apt-cacher-ng.pid", "apt-cacher-ng"),
@@ -62,7 +63,6 @@ class Reloader:
                 stop.wait(self.pause)
 
     def reload(self, touched: set[str]) -> None:
-        from headnode.directory import server as slapd
         from pxe import dnsmasq
 
         entries = "everything" in touched or any(is_entry(path) for path in touched)
@@ -82,10 +82,6 @@ class Reloader:
                 send(self.paths.runtime / process, program, signal.SIGTERM)
         if touched & {"everything", "nginx/nginx.conf"}:
             send(self.paths.runtime / "nginx/nginx.pid", "nginx", signal.SIGHUP)
-        pid_file = self.paths.runtime / "slapd/slapd.pid"
-        if any(newer(self.paths.published / file, pid_file) for file in (slapd.CONFIG, slapd.SCHEMA)):
-            # As dnsmasq: it reads its configuration only when it starts.
-            send(pid_file, "slapd", signal.SIGTERM)
 
 
 def newer(config: Path, pid_file: Path) -> bool:

@@ -11,7 +11,6 @@ from headnode.why.timeline import Timeline, moment
 KERNELS = ("/vmlinuz", "/linux", "/casper/vmlinuz")
 RAMDISKS = ("/initrd",)
 LOADERS = (".efi", ".kpxe", "/tftp/")
-BOOT_SCRIPTS = ("/boot", ".grub", "grub.cfg")
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,24 @@ def switched(case: Case) -> Event | None:
     return next((event for event in found if event.data.get("ok") is True), None)
 
 
+def installed(case: Case) -> Timeline:
+    """What came after the work; of a node that was only asked how it is, everything."""
+    deployed = case.timeline.last("deployed")
+    if deployed is not None:
+        return case.timeline.after(deployed)
+    return case.timeline if case.asked.what == "verify" else Timeline()
+
+
 def started_from_disk(case: Case) -> Event | None:
     """After the work: its own loader or kernel on the console, or the script that sends it to its disk."""
-    later = case.timeline.after(case.timeline.last("deployed"))
-    return first(Timeline((*later.phases("boot loader", "kernel", "login"), *later.fetched("/boot", "/grub/disk"))))
+    later = installed(case)
+    return first(
+        Timeline((*later.phases("boot loader", "kernel", "login"), *later.scripts(), *later.fetched("/grub/disk")))
+    )
 
 
 def reported(case: Case) -> Event | None:
-    return case.timeline.after(case.timeline.last("deployed")).last("verify")
+    return installed(case).last("verify")
 
 
 RECOGNISERS: Mapping[Stage, Recogniser] = {
@@ -59,7 +68,7 @@ RECOGNISERS: Mapping[Stage, Recogniser] = {
     Stage.DHCP: Recogniser("asks for an address", seen("dhcp.")),
     Stage.ADDRESS: Recogniser("takes its address", seen("dhcp.ack")),
     Stage.LOADER: Recogniser("fetches the first boot program", fetched(*LOADERS)),
-    Stage.SCRIPT: Recogniser("fetches its boot script", fetched(*BOOT_SCRIPTS)),
+    Stage.SCRIPT: Recogniser("fetches its boot script", lambda case: first(booting(case).scripts())),
     Stage.KERNEL: Recogniser("fetches the kernel", fetched(*KERNELS)),
     Stage.RAMDISK: Recogniser("fetches the ramdisk", fetched(*RAMDISKS)),
     Stage.AGENT: Recogniser("the agent or installer reports", seen("agent.", "installer.")),

@@ -25,10 +25,12 @@ def words(view: View) -> str:
         return "not enrolled"
     if node.state in AT_REST:
         return f"nothing wrong: it is in {node.state}" if node.state is State.MAINTENANCE else "nothing: it is retired"
-    if view.missing is None or node.state is State.UP:
+    if node.state is State.UP:
         return "nothing wrong"
     if view.case.asked.what == "nothing":
         return "nothing wrong: nothing has been asked of it yet"
+    if view.missing is None:
+        return f"nothing wrong: it is {node.state}"
     return f"nothing wrong so far: it is {node.state}, next it {RECOGNISERS[view.missing].words}"
 
 

@@ -7,16 +7,24 @@ Everything is stamped by the head node's clock; what a node or a BMC stamped its
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 from headnode.model import Event, Severity
 
 # dnsmasq and nginx write whole seconds: what they saw may have happened up to a second after its stamp.
 COARSE = timedelta(seconds=1)
+FETCHES = ("http", "tftp.sent", "tftp.failed")
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 def moment(event: Event) -> datetime:
     return event.at or BEGINNING
+
+
+def latest(event: Event) -> datetime:
+    """The last moment at which it may have happened: only logs write whole seconds."""
+    at = moment(event)
+    return at if at.microsecond else at + COARSE
 
 
 def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
@@ -40,7 +48,7 @@ class Timeline:
     def since(self, at: datetime | None) -> "Timeline":
         if at is None:
             return self
-        return Timeline(tuple(event for event in self.events if moment(event) > at - COARSE))
+        return Timeline(tuple(event for event in self.events if latest(event) >= at))
 
     def after(self, event: Event | None) -> "Timeline":
         """What came after an event; everything when there was none."""
@@ -48,15 +56,29 @@ class Timeline:
             return self
         return Timeline(self.events[self.events.index(event) + 1 :])
 
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Kind → where its events are: dozens of rules look for a few kinds among thousands of events."""
+        found: dict[str, list[int]] = {}
+        for place, event in enumerate(self.events):
+            found.setdefault(event.kind, []).append(place)
+        return found
+
+    def _at(self, kinds: Iterable[str]) -> list[int]:
+        chosen = [kind for kind in self._places if any(is_kind(kind, wanted) for wanted in kinds)]
+        return sorted(place for kind in chosen for place in self._places[kind])
+
     def kinds(self, *kinds: str) -> "Timeline":
         """Events of these kinds; `dhcp.` means all that begin like that."""
-        return Timeline(tuple(e for e in self.events if any(is_kind(e, kind) for kind in kinds)))
+        return Timeline(tuple(self.events[place] for place in self._at(kinds)))
 
     def last(self, *kinds: str) -> Event | None:
-        return next((e for e in reversed(self.events) if any(is_kind(e, kind) for kind in kinds)), None)
+        places = self._at(kinds)
+        return self.events[places[-1]] if places else None
 
     def first(self, *kinds: str) -> Event | None:
-        return next((e for e in self.events if any(is_kind(e, kind) for kind in kinds)), None)
+        places = self._at(kinds)
+        return self.events[places[0]] if places else None
 
     def saying(self, *words: str) -> "Timeline":
         return Timeline(tuple(e for e in self.events if any(word in e.message for word in words)))
@@ -66,14 +88,24 @@ class Timeline:
 
     def fetched(self, *parts: str, good: bool = True) -> "Timeline":
         """What was fetched over HTTP or TFTP, with or without success, by parts of its path."""
-        return Timeline(tuple(e for e in self.events if was_fetched(e, parts, good)))
+        return Timeline(tuple(e for e in self.kinds(*FETCHES) if was_fetched(e, parts, good)))
+
+    def scripts(self) -> "Timeline":
+        """Boot scripts that were fetched: what the head node tells a machine to do."""
+        return Timeline(tuple(event for event in self.kinds(*FETCHES) if is_script(event)))
 
     def phases(self, *phases: str) -> "Timeline":
-        return Timeline(tuple(e for e in self.events if e.kind == "console.phase" and e.data.get("phase") in phases))
+        return Timeline(tuple(e for e in self.kinds("console.phase") if e.data.get("phase") in phases))
 
 
-def is_kind(event: Event, kind: str) -> bool:
-    return event.kind.startswith(kind) if kind.endswith(".") else event.kind == kind
+def is_kind(kind: str, wanted: str) -> bool:
+    return kind.startswith(wanted) if wanted.endswith(".") else kind == wanted
+
+
+def is_script(event: Event) -> bool:
+    if event.kind == "http":
+        return str(event.data.get("path", "")).partition("?")[0] == "/boot" and int(event.data.get("status", 0)) < 400
+    return event.kind == "tftp.sent" and str(event.data.get("file", "")).endswith((".grub", "grub.cfg"))
 
 
 def was_fetched(event: Event, parts: tuple[str, ...], good: bool) -> bool:

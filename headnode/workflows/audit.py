@@ -1,6 +1,5 @@
 """Audit: whether every name and number means the same everywhere, with each collision named."""
 
-import os
 import shlex
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +66,6 @@ def directory_side(context: Context) -> tuple[Known, list[Finding]]:
 
 def head_side(context: Context) -> Local:
     """This machine's own accounts, and the homes that it serves."""
-    allowed = tuple(filter(None, (context.site.access.admin_user, os.environ.get("SUDO_USER"))))
     home = homes.home_directory(context.site, context.paths, "nobody")
     owned = [collisions.Owner(str(path), path.lstat().st_uid) for path in sorted(home.parent.iterdir())] if (
         home is not None and home.parent.is_dir()
@@ -78,7 +76,7 @@ def head_side(context: Context) -> Local:
         collisions.numbered(text_of("/etc/group")),
         collisions.subordinate(text_of("/etc/subuid")),
         tuple(owned),
-        allowed,
+        own_people=True,
     )
 
 

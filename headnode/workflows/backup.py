@@ -5,7 +5,6 @@ In it: the database (nodes, numbers of people, events, sealed secrets and host k
 made again or are kept elsewhere: images, published files, caches, console recordings, sensor histories and homes.
 """
 
-import hashlib
 import io
 import json
 import os
@@ -19,6 +18,7 @@ from typing import Any
 
 from headnode import __version__, control, sealedfile, sitefile
 from headnode.errors import HeadnodeError, InvalidInput, shown
+from headnode.files import sha256_of
 from headnode.inventory import dumps
 from headnode.paths import Paths
 from headnode.publish import confined
@@ -74,7 +74,7 @@ def create(context: Context, target: Path, unlocking: Unlocking, tell: Tell) -> 
         files = collected(context.paths, place)
         made = Contents(
             site.cluster, datetime.now(UTC).isoformat(timespec="seconds"), __version__,
-            dumps.kind_of(site.database.url), {name: digest(path) for name, path in files.items()},
+            dumps.kind_of(site.database.url), {name: sha256_of(path) for name, path in files.items()},
         )  # fmt: skip
         tell(f"sealing {len(files)} files")
         write(target, files, made, unlocking)
@@ -97,11 +97,6 @@ def left_out(context: Context) -> list[str]:
     directory = context.site.directory
     named = (context.site.bmc.password_file, directory.bind_password_file, directory.ca_file)
     return [path for path in named if path and not path.startswith("/etc/headnode/")]
-
-
-def digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write(target: Path, files: Mapping[str, Path], made: Contents, unlocking: Unlocking) -> None:
@@ -201,7 +196,7 @@ def described(place: Path) -> Contents:
 
 def matches(place: Path, name: str, sha256: str) -> bool:
     path = confined(place, name)
-    return path.is_file() and digest(path) == sha256
+    return path.is_file() and sha256_of(path) == sha256
 
 
 def verify(paths: Paths, archive: Path, unlocking: Unlocking) -> Contents:
@@ -248,7 +243,9 @@ def restore(context: Context, archive: Path, unlocking: Unlocking, *, replace: b
 
 def refuse_or_set_aside(paths: Paths, site: Site, replace: bool, tell: Tell) -> None:
     there = [path for path in (paths.site_file, paths.database, paths.directory) if path.exists()]
-    if not there and not (site.database.url and dumps.occupied(site.database.url, paths.database)):
+    url = site.database.url
+    taken = bool(url) and dumps.occupied(url, paths.database)
+    if not there and not taken:
         return
     if not replace:
         raise InvalidInput(
@@ -257,6 +254,11 @@ def refuse_or_set_aside(paths: Paths, site: Site, replace: bool, tell: Tell) -> 
             hint="use another machine or --root, or --replace to set this one aside",
         )
     stamp = f"before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    if taken:
+        kept = paths.state / f"inventory.pgdump.{stamp}"
+        dumps.dump(url, paths.database, kept)
+        kept.chmod(0o600)
+        tell(f"copied the database's own contents to {kept}")
     for path in (paths.config, *(place for place in there if place != paths.site_file)):
         if path.exists():
             kept = path.with_name(f"{path.name}.{stamp}")

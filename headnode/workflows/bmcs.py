@@ -203,6 +203,13 @@ async def perform(
     asked = None if request.get("verb") == "set-password" else question(request)
 
     async def one(name: str) -> Answer:
+        if name not in fleet.targets:
+            # headnode-bmc follows every node whose password it can open.
+            error, hint = (
+                f"the stored password of {name}'s BMC cannot be opened",
+                f"headnode bmc set-password {name} --known",
+            )
+            return Answer(name, "no password", error=error, hint=hint)
         forgive(fleet, name)
         try:
             if asked is None:

@@ -218,6 +218,11 @@ def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) 
         current = change.nodes([node.name])[0]
         late = current.state is State.FAILED and current.phase == State.VERIFYING.value
         if current.state is not State.VERIFYING and not late:
+            if wrong and current.state is State.UP:
+                # It is not taken out of service behind anybody's back, but it is said.
+                message = f"it reports trouble: {'; '.join(wrong)}"
+                data = {"checks": list(checks)[:100]}
+                change.record("verify", message, node=node.name, severity=Severity.ERROR, data=data)
             return current.state
         state = State.FAILED if wrong else State.UP
         phase, reason = (State.VERIFYING.value, "; ".join(wrong)) if wrong else (None, None)
@@ -225,7 +230,9 @@ def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) 
         severity = Severity.ERROR if wrong else Severity.INFO
         message = f"verification failed: {reason}" if wrong else f"verified: {len(checks)} checks passed; it is up"
         change.record("verify", message, node=node.name, severity=severity, data={"checks": list(checks)[:100]})
-        return state
+    # It is not asked any more.
+    publishing.publish_changes(context)
+    return state
 
 
 def clock_problems(checks: Sequence[Mapping[str, Any]], bound: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 from headnode import control
 from headnode.effective import effective
@@ -16,7 +17,7 @@ from headnode.workflows.context import Context
 
 PAGE = 500
 # More than any deployment's own events; what is older says nothing about how it is now.
-MOST = 10_000
+MOST, MOST_AT_REST = 10_000, 1_000
 # How far back a node that was asked nothing is looked at.
 LATELY = timedelta(hours=24)
 # Events that say what was asked of a node.
@@ -59,15 +60,19 @@ class Evidence:
 
     def unknown(self, name: str) -> Case:
         """Of a name that nobody enrolled."""
+        return Case(name=name, now=self.now, sightings=self.strangers, serving=self.serving)
+
+    @cached_property
+    def strangers(self) -> tuple[Sighting, ...]:
         owners, _ = self.context.inventory.owners()
-        unknown = tuple(seen for seen in self.seen if seen.mac not in owners)
-        return Case(name=name, now=self.now, sightings=unknown, serving=self.serving)
+        return tuple(seen for seen in self.seen if seen.mac not in owners)
 
     def events(self, node: Node) -> Iterator[Event]:
         """Newest first, page by page, back to what was asked of it and no further."""
         since = self.now - LATELY
         before: int | None = None
-        for _ in range(MOST // PAGE):
+        # Of a node at rest only what is new matters.
+        for _ in range((MOST if node.state in UNDER_WAY else MOST_AT_REST) // PAGE):
             page = self.context.inventory.events(node.name, limit=PAGE, before=before)
             yield from page
             over = node.state not in UNDER_WAY and page and moment(page[0]) < since

@@ -1,6 +1,6 @@
 """The NVIDIA stack of nodes: solved from what the agent reported and what the settings want."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,14 @@ class Planned:
 def planned(context: Context, node: Node) -> Planned:
     """A node that was never inspected has no GPUs that anybody knows of."""
     facts = context.inventory.hardware(node)
-    settings = {key: found.value for key, found in effective(context.site, node).items()}
-    machine = machine_of([facts] if facts else [], names())
-    return Planned(machine, solve(machine, wanted(context, settings)), facts is not None)
+    asked = wanted(context, {key: found.value for key, found in effective(context.site, node).items()})
+    machine = machine_for([facts] if facts else [], asked)
+    return Planned(machine, solve(machine, asked), facts is not None)
+
+
+def machine_for(facts: Sequence[Mapping[str, Any]], asked: Wanted) -> Machine:
+    """Where nothing of NVIDIA's is wanted, a GPU that nobody knows is nobody's problem."""
+    return Machine() if asked.none else machine_of(facts, names())
 
 
 def wanted(context: Context, settings: dict[str, Any]) -> Wanted:
@@ -51,7 +56,8 @@ def stack_of_profile(context: Context, profile: str | None, settings: dict[str, 
     """One stack for every inspected node of a profile: an image must do for all of them."""
     nodes = [n for n in context.inventory.nodes() if n.profile == profile and n.state is not State.RETIRED]
     facts = [found for node in nodes if (found := context.inventory.hardware(node))]
-    return solve(machine_of(facts, names()), wanted(context, settings))
+    asked = wanted(context, settings)
+    return solve(machine_for(facts, asked), asked)
 
 
 def archive_sources(context: Context, used: Iterable[str]) -> list[Source]:

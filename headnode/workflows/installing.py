@@ -107,17 +107,14 @@ def boot_script(context: Context, address: str) -> str | None:
 
 def answer(context: Context, deployment: Deployment, node: Node, session: str, name: str) -> bytes:
     """One of the files an installer asks for; NotFound for any other."""
-    if name == AGENT:
-        return agent_file(f"http://{context.site.provision.head}", session)
     facts = context.inventory.hardware(node)
     if facts is None:
         raise HeadnodeError(f"{node.name} has not reported its hardware")
     about = inputs(context, node, facts, deployment.id, session, set(deployment.consent))
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
         change.remember_disks(deployment.id, {table.name: table.disk.serial for table in about.resolved.tables})
-    kind, _, rest = name.partition("/")
-    if kind == "key" and rest in about.archive_keys:
-        return about.archive_keys[rest]
+    if name == AGENT:
+        return agent_file(about.head, session, preseed.later(about))
     if name == "preseed.cfg":
         return preseed.render(about).encode()
     if name == "disk.sh":

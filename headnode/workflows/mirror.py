@@ -1,6 +1,5 @@
 """Mirror: carry what profiles need to a site without Internet, in one file, and serve it there."""
 
-import hashlib
 import io
 import json
 import tarfile
@@ -13,11 +12,12 @@ from typing import Any
 from headnode import __version__
 from headnode.effective import known_profile
 from headnode.errors import HeadnodeError, InvalidInput, NotFound, shown
+from headnode.files import sha256_of
 from headnode.packagecache import proxy_for_builds
 from headnode.workflows import gpu, images, plaintar
 from headnode.workflows.context import Context
 from images.bootstrap import Progress
-from images.mirror import Need, collect, differing, digest_of, files_of, make_live, prove
+from images.mirror import Need, collect, differing, files_of, make_live, prove
 from images.nvidia.stack import Kind
 from images.ramdisk.recipe import ramdisk_recipe
 from images.recipes import Recipe, image_recipe
@@ -71,7 +71,7 @@ def write(target: Path, tree: Path, profiles: tuple[str, ...], needs: Sequence[N
     files = dict(files_of(tree))
     about = {
         "format": FORMAT, "headnode": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "profiles": profiles, "files": {name: digest_of(path) for name, path in files.items()},
+        "profiles": profiles, "files": {name: sha256_of(path) for name, path in files.items()},
         "needs": [described(need) for need in needs],
     }  # fmt: skip
     draft = target.with_name(f"{target.name}.part")
@@ -87,7 +87,7 @@ def write(target: Path, tree: Path, profiles: tuple[str, ...], needs: Sequence[N
         draft.unlink(missing_ok=True)
         raise HeadnodeError(f"{target} cannot be written: {error.strerror}") from error
     packages = sum(name.endswith(".deb") for name in files)
-    return Mirror(profiles, packages, target.stat().st_size, digest_of(target))
+    return Mirror(profiles, packages, target.stat().st_size, sha256_of(target))
 
 
 def described(need: Need) -> dict[str, Any]:
@@ -131,8 +131,7 @@ def bring_in(context: Context, archive: Path, *, sha256: str | None, progress: P
 
 def digest_and_refuse(archive: Path, sha256: str | None) -> str:
     try:
-        with archive.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        found = sha256_of(archive)
     except OSError as error:
         raise InvalidInput(f"{shown(archive)} cannot be read: {error.strerror}") from None
     if sha256 is not None and found != sha256.strip().lower():

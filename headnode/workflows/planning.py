@@ -8,11 +8,13 @@ from typing import Any
 
 import templates
 from headnode import vault
+from headnode.effective import effective
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Holder, Intent, Node
 from headnode.shares import shares
-from headnode.workflows import breakglass, gpu, hostkeys, images, installing
+from headnode.workflows import breakglass, expectations, gpu, hostkeys, images, installing
 from headnode.workflows.context import Context
+from images import nodecheck
 from images.agent import firstboot
 from images.nvidia.stack import Kind
 from images.store import Image
@@ -20,6 +22,9 @@ from images.store import Image
 # An agent's log is kept whole up to here; what comes after says nothing new.
 LOG_LIMIT = 8 * 1024 * 1024
 REPORTER = "headnode-report.service"
+# The checks are a package of their own, and the same here and there.
+CHECKS = "/usr/local/lib/headnode/nodecheck"
+CHECKS_HERE = Path(nodecheck.__file__).parent
 # So many people a new node is asked for: enough to notice a wrong directory.
 SAMPLE = 5
 
@@ -53,7 +58,7 @@ def refuse_other_method(context: Context, node: Node, found: Image, consent: set
 
 def refuse_without_ramdisk(context: Context, nodes: Sequence[Node], intent: Intent) -> None:
     """Before anything is changed: a node that finds no ramdisk would ask for it until its time is up."""
-    settings = [settings_of(context, node) for node in nodes]
+    settings = [{key: found.value for key, found in effective(context.site, node).items()} for node in nodes]
     # A distribution's own installer is started without it.
     starting = [one for one in settings if intent is not Intent.DEPLOY or one["method"] == "image"]
     for architecture in sorted({str(one["architecture"]) for one in starting}):
@@ -191,15 +196,8 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
     """A small program that says at the first start how the new system is."""
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
         token = change.issue_report_token(deployment, node.address or "")
-    expected = {
-        "url": f"http://{context.site.provision.head}/node/v1/verify",
-        "token": token,
-        "hostname": f"{node.name}",
-        "max_offset_ms": context.site.time.max_offset_ms,
-        "gpus": gpu.expected(gpu.stack_of(context, node)),
-        "mounts": expected_mounts(context, node),
-        "people": expected_people(context),
-    }
+    url = f"http://{context.site.provision.head}/node/v1/verify"
+    expected = {"url": url, "token": token, **expected_of(context, node)}
     script = Path(firstboot.__file__).read_bytes()
     unit = templates.render("overlay/report.service.j2", made_from=f"node {node.name}")
     wanted = templates.render("overlay/multi-user.conf.j2", made_from=f"node {node.name}", units=[REPORTER])
@@ -207,9 +205,21 @@ def report_files(context: Context, node: Node, deployment: Deployment) -> list[d
         entry("/etc/headnode/report.json", json.dumps(expected).encode(), 0o600),
         entry("/usr/local/sbin/headnode-report", script, 0o755),
         entry(f"/etc/systemd/system/{REPORTER}", unit.encode(), 0o644),
+        *(entry(f"{CHECKS}/{file.name}", file.read_bytes()) for file in sorted(CHECKS_HERE.glob("*.py"))),
         # As for the overlay's own units: a drop-in switches it on, without a program of the new system.
         entry("/etc/systemd/system/multi-user.target.d/headnode-report.conf", wanted.encode(), 0o644),
     ]
+
+
+def expected_of(context: Context, node: Node) -> dict[str, Any]:
+    """What the node must show to be up, as of now."""
+    return {
+        **expectations.expected(context, node),
+        "max_offset_ms": context.site.time.max_offset_ms,
+        "gpus": gpu.expected(gpu.stack_of(context, node)),
+        "mounts": expected_mounts(context, node),
+        "people": expected_people(context),
+    }
 
 
 def expected_mounts(context: Context, node: Node) -> list[str]:

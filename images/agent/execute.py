@@ -14,7 +14,7 @@ from .inventory import disk_facts
 from .plan import Plan, Step
 from .report import Reporter
 from .runner import must, run
-from .stream import unpack
+from .stream import Ahead, unpack
 
 BINDS = ("/dev", "/dev/pts", "/proc", "/sys", "/run")
 EFIVARS = "/sys/firmware/efi/efivars"
@@ -32,11 +32,18 @@ class Execution:
             "overlay": self._overlay,
             "chroot": self._chroot,
         }
+        self._ahead: Ahead | None = None
         self.step = ""
 
     def run(self) -> None:
         count = len(self._plan.steps)
+        images = [step for step in self._plan.steps if step.do == "image"]
+        if len(images) == 1:
+            self._ahead = Ahead(self._head, images[0])
         for number, step in enumerate(self._plan.steps, 1):
+            if step.destroys and self._ahead:
+                self.step = images[0].name
+                self._ahead.wait_until_begun()
             self.step = step.name
             begun = time.monotonic()
             self._reporter.event("step", f"{number}/{count} {step.name}", step=step.name)
@@ -70,7 +77,7 @@ class Execution:
                     percent=round(100 * received / step.size, 1), size=received, total=step.size,
                 )  # fmt: skip
 
-        unpack(self._head, step, progress)
+        unpack(self._head, step, progress, ahead=self._ahead)
 
     def _overlay(self, step: Step) -> None:
         files = self._head.get("/node/v1/overlay").get("files")

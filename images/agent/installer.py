@@ -35,13 +35,17 @@ def head_of(given: dict[str, str]) -> Head:
     return head
 
 
-def finish(target: str, head: Head, log: Log) -> None:
+def finish(target: str, head: Head, log: Log, packages: list[str]) -> None:
     """Everything that makes the new system this node; the last word is said when all of it is on the disk."""
     files = head.get("/node/v1/overlay").get("files")
     tell(head, "writing this node's own files")
     write = must([sys.executable, sys.argv[0], "write", target], text=json.dumps(files))
     log.write(f"overlay: {write.stdout}")
     tidy(Path(target))
+    if packages:
+        tell(head, "installing packages of other archives")
+        inside(target, ["apt-get", "update"], log)
+        inside(target, ["apt-get", "install", "--yes", "--no-install-recommends", *packages], log)
     for sentence, argv in (
         ("put modules' settings into the initramfs", ["update-initramfs", "-u", "-k", "all"]),
         ("write the boot menu with this node's kernel arguments", ["update-grub"]),
@@ -97,10 +101,11 @@ def main(argv: list[str]) -> int:
     action, place = [*argv, "", ""][:2]
     if action == "write":
         return overlay.main_at(place)
-    head = head_of(settings())
+    given = settings()
+    head = head_of(given)
     try:
         if action == "finish":
-            finish(place, head, log)
+            finish(place, head, log, given.get("packages", "").split())
         elif action == "failed":
             failed(place, head)
         else:

@@ -2,9 +2,13 @@
 
 import hashlib
 import http.client
+import queue
+import re
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import IO
 
 from .errors import StepFailed
@@ -19,6 +23,71 @@ Progress = Callable[[int], None]
 Sleep = Callable[[float], None]
 
 
+class Ahead:
+    """An image's bytes, fetched and hashed in a thread of their own, while the disks are still being prepared."""
+
+    def __init__(
+        self, head: Head, step: Step, *, patience: float = PATIENCE, sleep: Sleep = time.sleep, room: int | None = None
+    ) -> None:
+        self._pieces = download(head, step, patience, sleep)
+        self._queue: queue.Queue[bytes | None] = queue.Queue(max(1, (room or spare_memory()) // CHUNK))
+        self._digest = hashlib.sha256()
+        self._begun = threading.Event()
+        self._problem: Exception | None = None
+        self._over = False
+        self._thread = threading.Thread(target=self._fetch, name="image", daemon=True)
+        self._thread.start()
+
+    def wait_until_begun(self) -> None:
+        """An image that is not there, or not whole, is better noticed before a disk is erased than after."""
+        self._begun.wait()
+        self._complain()
+
+    def __iter__(self) -> Iterator[bytes]:
+        while (piece := self._queue.get()) is not None:
+            # Unpacking what is left would only keep somebody waiting for the bad news.
+            self._complain()
+            yield piece
+        self._complain()
+
+    def _complain(self) -> None:
+        if self._problem is not None:
+            raise self._problem
+
+    @property
+    def sha256(self) -> str:
+        """Of everything, once everything was read."""
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """Nobody reads on; a thread that waits for room in the queue is let go."""
+        self._over = True
+        while self._thread.is_alive() and not self._queue.empty():
+            self._queue.get()
+            self._thread.join(timeout=0.1)
+
+    def _fetch(self) -> None:
+        try:
+            for piece in self._pieces:
+                if self._over:
+                    return
+                self._digest.update(piece)
+                self._queue.put(piece)
+                self._begun.set()
+        except Exception as error:  # noqa: BLE001 - whoever reads is told
+            self._problem = error
+        finally:
+            self._begun.set()
+            self._pieces.close()
+            self._queue.put(None)
+
+
+def spare_memory(most: int = 64 << 20) -> int:
+    """How many bytes may wait in memory: a small share of what is free, and no more than is of use."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return min(int(found[1]) * 1024 // 8 if found else most, most)
+
+
 def unpack(
     head: Head,
     step: Step,
@@ -26,24 +95,25 @@ def unpack(
     *,
     patience: float = PATIENCE,
     sleep: Sleep = time.sleep,
+    ahead: Ahead | None = None,
 ) -> None:
     """Download → SHA-256 → zstd → tar. What is on the disk counts only when all four agree."""
-    digest = hashlib.sha256()
+    pieces = ahead or Ahead(head, step, patience=patience, sleep=sleep)
     received = 0
     with tempfile.TemporaryFile() as words:
         pipeline = Pipeline(step.target, words)
         try:
-            for piece in download(head, step, patience, sleep):
-                digest.update(piece)
+            for piece in pieces:
                 received += len(piece)
                 pipeline.write(piece)
                 progress(received)
             problem = pipeline.finish()
         finally:
             pipeline.kill()
-    if digest.hexdigest() != step.sha256:
+            pieces.close()
+    if pieces.sha256 != step.sha256:
         raise StepFailed(
-            f"the image {step.url} is damaged: its SHA-256 is {digest.hexdigest()}, and the plan says {step.sha256}"
+            f"the image {step.url} is damaged: its SHA-256 is {pieces.sha256}, and the plan says {step.sha256}"
         )
     if problem:
         raise StepFailed(f"the image {step.url} could not be unpacked: {problem}")
@@ -100,7 +170,9 @@ class Pipeline:
         return " / ".join(line.strip() for line in lines[:3])[:most]
 
 
-def download(head: Head, step: Step, patience: float = PATIENCE, sleep: Sleep = time.sleep) -> Iterator[bytes]:
+def download(
+    head: Head, step: Step, patience: float = PATIENCE, sleep: Sleep = time.sleep
+) -> Generator[bytes, None, None]:
     """The image's bytes in order; a connection that breaks is taken up again where it broke."""
     received = 0
     waits = pauses(patience)

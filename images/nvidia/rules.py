@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
@@ -26,7 +27,7 @@ class Frozen(BaseModel):
 class Source(Frozen):
     title: str
     url: str
-    read: Any
+    read: date | None = None
 
 
 class Architecture(Frozen):
@@ -72,6 +73,7 @@ class Archive(Frozen):
     os: str
     release: str
     source: Literal["distro", "nvidia"]
+    names: Literal["archive", "documentation"] = "documentation"
     components: tuple[str, ...]
     auto: tuple[int, ...]
     headers: str | None = None

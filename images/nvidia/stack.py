@@ -52,4 +52,4 @@ class Stack:
 
 
 def items(kind: Kind, values: Iterable[str], reason: str, sources: Iterable[str] = ()) -> list[Item]:
-    return [Item(kind, value, reason, tuple(sources)) for value in values]
+    return [Item(kind, value, reason, tuple(dict.fromkeys(sources))) for value in values]

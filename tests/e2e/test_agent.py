@@ -117,6 +117,9 @@ def test_from_an_empty_disk_to_a_system_that_boots_from_it(
     assert "sfdisk" in head.log
 
 
+# Slow, because tests/e2e/test_deploy.py sees a refused disk untouched and the shell that is left, and the check itself
+# is tested in tests/images/agent/test_facts.py.
+@pytest.mark.slow
 def test_another_disk_than_the_planned_one_is_not_written_and_a_shell_is_left(running_lab: Lab, tmp_path: Path) -> None:
     never_read = Image("none", 1, tmp_path, {"files": {IMAGE: {"sha256": "0" * 64, "size": 1}}, "unpacked_size": 1})
 

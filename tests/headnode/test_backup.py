@@ -239,6 +239,12 @@ def test_postgresql_comes_back_too(filled: Context, postgres: Postgres, tmp_path
         backup.restore(other, archive, KEY, replace=False, tell=quiet)
         assert everything(other) == before
         other.close()
+        again = at(tmp_path / "other")
+        backup.restore(again, archive, KEY, replace=True, tell=quiet)
+        assert everything(again) == before
+        again.close()
+        (kept,) = again.paths.state.glob("inventory.pgdump.before-restore-*")
+        assert dumps.problems(dumps.POSTGRESQL, kept) == []
 
 
 # As a person meets it.

@@ -374,7 +374,8 @@ def test_the_sites_password_file_is_the_default(root: Path) -> None:
 def test_there_is_no_way_to_give_a_password_as_an_argument() -> None:
     for path, command in LEAVES:
         for option in command.params:
-            assert "password" not in (option.name or "") or str(option.name).endswith("password_file"), path
+            told = str(option.name).endswith(("password_file", "password_stdin"))
+            assert "password" not in (option.name or "") or told, path
 
 
 def test_without_a_password_there_is_a_warning(root: Path) -> None:
@@ -484,8 +485,8 @@ def test_verbose_logs_every_program_as_json_when_nobody_is_watching(root: Path) 
     done = headnode(root, "-v", "publish")
     assert done.code == 0
     logged = [json.loads(line)["command"] for line in done.err.splitlines() if line.startswith("{")]
-    assert len(logged) == 5  # dnsmasq for DHCP and for names, and the others
-    for words in ("dnsmasq --test", "nginx -t", "chronyd -p", "acngtool cfgdump"):
+    assert len(logged) == 6  # dnsmasq for DHCP and for names, and the others
+    for words in ("dnsmasq --test", "nginx -t", "slaptest -u", "chronyd -p", "acngtool cfgdump"):
         assert any(words in command for command in logged)
 
 

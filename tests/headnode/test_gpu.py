@@ -99,3 +99,22 @@ def test_a_key_that_is_not_there_is_named(root: Path, context: Context, node: No
     with pytest.raises(HeadnodeError, match=r"packages.archives.nvidia.key is '/nowhere/nvidia.asc'"):
         gpu.archive_sources(fresh, ["nvidia"])
     fresh.close()
+
+
+def test_a_gpu_that_nobody_knows_matters_only_where_a_driver_is_wanted(
+    root: Path, context: Context, node: Node
+) -> None:
+    has(context, node, {**T4, "device": "ffff"})
+    told = headnode(root, "gpu", "plan", "gpu01")
+    assert told.code == 2
+    assert "10de:ffff at 0000:01:00.0 is of no known architecture" in told.err
+    assert headnode(root, "set", "gpu01", "nvidia_branch=none", "--yes").code == 0
+    assert headnode(root, "gpu", "plan", "gpu01").code == 0
+
+
+def test_a_contradiction_does_not_keep_a_node_from_being_inspected(root: Path, context: Context, node: Node) -> None:
+    """The inventory may be what is wrong."""
+    has(context, node, V100)
+    assert headnode(root, "set", "gpu01", "nvidia_modules=open", "--yes").code == 0
+    told = headnode(root, "inspect", "gpu01", "--no-power", "--yes")
+    assert "there is no ramdisk" in told.err, told.err

@@ -101,7 +101,6 @@ def test_ubuntu_gets_its_answers_with_the_session_only(head: Context) -> None:
     for path in (
         "/node/v1/seed/guessed/user-data",
         f"/node/v1/seed/{session}/other",
-        f"/node/v1/seed/{session}/key/nvidia",
     ):
         assert ask(client, path).status_code == 404
     assert ask(client, f"/node/v1/seed/{session}/user-data", "10.20.9.9").status_code == 404

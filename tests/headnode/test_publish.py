@@ -301,11 +301,12 @@ def renders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 SITE_FILES = (
     "dnsmasq/names.conf", "dnsmasq/provision.conf", "http/boot/unknown.ipxe", "nginx/nginx.conf", "ssh/known_hosts",
-    "chrony/chrony.conf", "apt-cacher-ng/acng.conf",
+    "chrony/chrony.conf", "apt-cacher-ng/acng.conf", "slapd/slapd.conf", "slapd/headnode.schema",
 )  # fmt: skip
 SITE_TEMPLATES = [
     "boot/unknown.ipxe.j2", "dnsmasq/provision.conf.j2", "dnsmasq/names.conf.j2", "nginx/nginx.conf.j2",
-    "overlay/known_hosts.j2", "chrony/chrony.conf.j2", "apt-cacher-ng/acng.conf.j2",
+    "overlay/known_hosts.j2", "slapd/headnode.schema.j2", "slapd/slapd.conf.j2", "chrony/chrony.conf.j2",
+    "apt-cacher-ng/acng.conf.j2",
 ]  # fmt: skip
 
 
@@ -378,7 +379,7 @@ def test_the_work_for_one_node_is_the_same_among_few_and_many(
     enroll.enroll(context, [row_of(number) for number in range(1, 11)])
     publishing.publish_changes(context)
     among_few = work_for(context, "gpu07", monkeypatch)
-    assert (among_few["render"], among_few["same"]) == (10, 10)
+    assert (among_few["render"], among_few["same"]) == (12, 12)
     enroll.enroll(context, [row_of(number) for number in range(11, 300)])
     publishing.publish_changes(context)
     assert work_for(context, "gpu08", monkeypatch) == among_few

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from headnode import exports, packagecache, sitefile
+from headnode import exports, packagecache, run, sitefile
 from headnode.errors import HeadnodeError, InvalidField, InvalidSite, PublishFailed
 from headnode.homes import home_directory, home_on_node, make_home
 from headnode.paths import Paths
 from headnode.shares import clients, served, server_address, shares
 from headnode.site import Site
+from headnode.units import unit_files
 from images.culling import limits
 
 SITE = """
@@ -221,3 +222,35 @@ def test_there_is_no_cache_where_none_is_wanted(packages: str) -> None:
 def test_an_address_is_an_address(value: str) -> None:
     with pytest.raises(InvalidSite):
         sitefile.parse(f"{SITE}packages: {{proxy: '{value}'}}\n".encode(), "site.yaml")
+
+
+# Under systemd.
+
+
+def test_each_service_may_do_what_it_has_to_and_no_more() -> None:
+    units = unit_files(parsed("{home: 'head:/srv/home'}"), Paths(Path("/")), "/usr/bin/headnode")
+    nfs, clock, cache = (units[f"headnode-{name}.service"] for name in ("nfs", "chronyd", "package-cache"))
+    assert "ExecStartPre=+mkdir -p /srv/home\n" in nfs
+    assert "ReadWritePaths=/var/lib/headnode /run/headnode /var/log/headnode -/run/ganesha -/srv/home\n" in nfs
+    assert "ProtectHome=no\n" in nfs
+    assert "RestrictSUIDSGID=no\n" in nfs
+    assert "CAP_SYS_TIME" in clock
+    assert "ProtectClock" not in clock
+    for unit in (nfs, cache):
+        assert "ProtectClock=yes\n" in unit
+        assert "CAP_SYS_TIME" not in unit
+        assert "CAP_SYS_ADMIN" not in unit
+    for unit in (clock, cache):
+        assert "ProtectHome=yes\n" in unit
+        assert "RestrictSUIDSGID=yes\n" in unit
+        assert "ExecStartPre" not in unit
+
+
+@pytest.mark.program("systemd-analyze")
+def test_systemd_understands_the_units(tmp_path: Path) -> None:
+    units = unit_files(parsed("{home: 'head:/srv/home'}"), Paths(Path("/")), "/bin/true")
+    for name, text in units.items():
+        (tmp_path / name).write_text(text)
+    names = [str(tmp_path / f"headnode-{name}.service") for name in ("nfs", "chronyd", "package-cache")]
+    done = run.run(["systemd-analyze", "verify", "--recursive-errors=no", "--man=no", *names], check=False)
+    assert "headnode-" not in done.stderr, done.stderr

@@ -42,6 +42,7 @@ def test_names_of_other_archives_say_where_and_when_they_were_read() -> None:
     for archive in rules().archives:
         assert archive.sources
         assert all(rules().sources[name].read for name in archive.sources)
+        assert (archive.names == "archive") == ((archive.os, archive.source) == ("debian", "distro"))
 
 
 def test_apt_installs_the_release_that_is_held_or_nothing(tmp_path: Path) -> None:

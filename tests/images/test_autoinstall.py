@@ -1,5 +1,6 @@
 """Answers for Ubuntu's installer: against its own schema, against our second look, and as they were looked at."""
 
+import ast
 import io
 import json
 import os
@@ -18,12 +19,16 @@ import yaml
 from headnode.errors import HeadnodeError
 from images import autoinstall
 from images.autoinstallchecks import problems, refuse_wrong
-from images.installer import agent_file, refuse_small_memory
+from images.installer import SOURCES, agent_file, refuse_small_memory
 from tests.images.answers import PLANNED, SESSION, UBUNTU, combinations, inputs
 
 GOLDEN = Path(__file__).parent.parent / "golden/autoinstall"
 COMBINATIONS = combinations()
-LOOKED_AT = ("default", "gpu-nvme-reinstall", "raid1-uefi", "single-disk-bios")
+# Case → the machine it is looked at with, and whether at a site with everything.
+LOOKED_AT = {
+    "default": ("a100-hgx", False), "gpu-nvme-reinstall": ("h100-hgx-nvidia", True), "raid1-uefi": ("no-gpu", False),
+    "single-disk-bios": ("v100-pcie", True),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +59,7 @@ def test_a_document_is_valid_twice(stem: str, machine: str, rich: bool, schema: 
     assert set(about.stack.packages) <= set(found["packages"])
 
 
-@pytest.mark.parametrize(("stem", "machine", "rich"), [found for found in COMBINATIONS if found[0] in LOOKED_AT])
+@pytest.mark.parametrize(("stem", "machine", "rich"), [(stem, *how) for stem, how in LOOKED_AT.items()])
 def test_a_document_is_the_one_that_was_looked_at(
     stem: str, machine: str, rich: bool, request: pytest.FixtureRequest
 ) -> None:
@@ -129,9 +134,27 @@ def test_the_agent_is_one_file_that_runs(tmp_path: Path) -> None:
     content = agent_file("http://10.20.0.1", SESSION)
     assert content == agent_file("http://10.20.0.1", SESSION), "the same agent is the same file"
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        assert json.loads(archive.read("agent/settings.json")) == {"url": "http://10.20.0.1", "session": SESSION}
+        assert json.loads(archive.read("agent/settings.json")) == {
+            "url": "http://10.20.0.1", "session": SESSION, "packages": "",
+        }  # fmt: skip
     path = tmp_path / "agent.pyz"
     path.write_bytes(content)
     done = subprocess.run([sys.executable, "-I", path, "write", tmp_path / "gone"], input=b"[]", capture_output=True)
     assert done.returncode == 1
     assert b"No such file" in done.stderr
+
+
+@pytest.mark.program("gpg")
+def test_a_binary_key_is_handed_over_as_text() -> None:
+    keyring = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+    text = autoinstall.armoured(keyring.read_bytes())
+    shown = subprocess.run(
+        ["gpg", "--show-keys", "--with-colons"], input=text.encode(), capture_output=True, check=True
+    )
+    assert b"pub:" in shown.stdout
+    assert autoinstall.armoured(text.encode()) == text
+
+
+@pytest.mark.parametrize("path", sorted(SOURCES.glob("*.py")), ids=lambda path: path.name)
+def test_the_agent_is_python_that_ubuntu_22_04_reads(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 10))

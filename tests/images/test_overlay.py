@@ -361,3 +361,78 @@ def test_wrong_settings_are_refused_in_a_sentence(line: str, words: str) -> None
     )
     with pytest.raises(InvalidSite, match=words):
         sitefile.parse(f"cluster: demo\ndomain: demo.lan\n{nets}\n{line}\n".encode(), "site.yaml")
+
+
+# People.
+
+
+def with_people(who: str = "", directory: str = "", **changes: object) -> Files:
+    """The overlay of a site that says more of who gets in."""
+    text = "cluster: demo\ndomain: demo.lan\nprofiles: {gpu: {}}\n" + NETWORKS.split("storage:\n  home")[0]
+    site = sitefile.parse(f"{text}\naccess: {{{who}}}\ndirectory: {{{directory}}}\n".encode(), "site.yaml")
+    site = site.model_copy(update={"layouts": shipped().layouts})
+    node = replace(NODE, settings={"layout": "default", **changes})
+    settings = {key: found.value for key, found in effective(site, node).items()}
+    return overlay(site, node, settings, Secrets(KEYS, CA, admin_hash="$6$salt$hash", bind_password="s3cret word"))
+
+
+def sssd_of(files: Files) -> configparser.SectionProxy:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text(files, "/etc/sssd/sssd.conf"))
+    return parser["domain/demo"]
+
+
+def test_a_node_lets_in_its_profiles_groups_and_nobody_who_is_locked() -> None:
+    unlocked = "(!(pwdAccountLockedTime=000001010000Z))"
+    assert sssd_of(with_people())["ldap_access_filter"] == unlocked
+    chosen = sssd_of(with_people(access=("admin", "vision")))["ldap_access_filter"]
+    members = "".join(f"(memberOf=cn={group},ou=groups,dc=demo,dc=lan)" for group in ("admin", "vision"))
+    assert chosen == f"(&(|{members}){unlocked})"
+
+
+def test_a_directory_of_somebody_elses_is_described_to_sssd() -> None:
+    files = with_people(
+        "sudo_group: wheel", "mode: external, uri: 'ldaps://ad.example.org', flavour: ad, bind_dn: 'cn=r,dc=x', "
+        "attributes: {name: uid}", access=("staffers",),
+    )  # fmt: skip
+    domain = sssd_of(files)
+    assert (domain["ldap_schema"], domain["ldap_user_name"], domain["ldap_uri"]) == (
+        "ad",
+        "uid",
+        "ldaps://ad.example.org",
+    )
+    assert (domain["access_provider"], domain["simple_allow_groups"]) == ("simple", "staffers")
+    assert domain["ldap_default_authtok"] == "s3cret word"
+    assert "ldap_id_use_start_tls" not in domain
+    assert "%wheel ALL=(ALL:ALL) ALL" in text(files, "/etc/sudoers.d/headnode")
+
+
+def test_without_a_local_account_there_is_no_trace_of_one() -> None:
+    files = with_people()
+    assert "/etc/headnode/accounts.conf" not in files
+    assert "/etc/sudoers.d/headnode" not in files
+    assert "sysusers" not in text(files, "/etc/systemd/system/headnode-accounts.service")
+    assert "AuthorizedKeysFile" not in text(files, "/etc/ssh/sshd_config.d/headnode.conf")
+
+
+@pytest.mark.root
+@pytest.mark.program("systemd-sysusers")
+def test_systemd_makes_the_local_account(tmp_path: Path) -> None:
+    """With the number, the shell and the hash that were wanted, in an empty system."""
+    files = with_people("admin_user: rescue")
+    assert files["/etc/headnode/admin.hash"].mode == 0o600
+    assert "LoadCredential=passwd.hashed-password.rescue:/etc/headnode/admin.hash" in text(
+        files, "/etc/systemd/system/headnode-accounts.service"
+    )
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "accounts.conf").write_bytes(files["/etc/headnode/accounts.conf"].content)
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    (credentials / "passwd.hashed-password.rescue").write_bytes(files["/etc/headnode/admin.hash"].content)
+    run.run(
+        ["systemd-sysusers", f"--root={tmp_path}", str(tmp_path / "accounts.conf")],
+        env={"CREDENTIALS_DIRECTORY": str(credentials)},
+    )
+    (account,) = (tmp_path / "etc/passwd").read_text().splitlines()
+    assert account == "rescue:x:1000:1000:for the day the directory is down:/var/lib/rescue:/bin/bash"
+    assert (tmp_path / "etc/shadow").read_text().startswith("rescue:$6$salt$hash:")

@@ -76,3 +76,28 @@ def test_a_disk_without_serial_number_is_refused() -> None:
     nameless = replace(about.resolved, tables=(replace(table, disk=replace(table.disk, serial="")),))
     with pytest.raises(LayoutRefused, match="no serial number"):
         preseed.render(replace(about, resolved=nameless))
+
+
+def test_packages_of_other_archives_wait_for_their_sources_and_pins() -> None:
+    about = inputs("login-large", "h100-hgx-debian-nvidia", **DEBIAN)
+    text = preseed.render(about)
+    (packages,) = [line for line in text.splitlines() if "pkgsel/include" in line]
+    assert "nvidia-fabricmanager-580" not in packages
+    assert "nvidia-fabricmanager-580" in preseed.later(about)
+    assert preseed.later(inputs("single-disk-uefi", "t4-debian", **DEBIAN)) == ()
+
+
+def test_what_fails_at_the_end_stops_the_installer_instead_of_beginning_anew(tmp_path: Path) -> None:
+    """The real text in a real shell, with programs that note their call; one of them fails."""
+    calls, late = tmp_path / "calls", preseed.late(inputs("single-disk-uefi", "no-gpu", **DEBIAN))
+    (tmp_path / "headnode-disk").write_text("/dev/sdb\n")
+    text = late.replace("/tmp/headnode-disk", str(tmp_path / "headnode-disk")).replace("/target/root", str(tmp_path))
+    for failing in ("", "wget", "in-target"):
+        calls.write_text("")
+        for name in ("wget", "in-target"):
+            (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {calls}\nexit {int(name == failing)}\n')
+            (tmp_path / name).chmod(0o755)
+        done = run.run(["sh", "-c", text], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False)
+        assert (done.returncode == 0) == (failing == "")
+    assert "--disk-id /dev/sdb " in calls.read_text()
+    assert "finish" not in calls.read_text(), "the first failure ends it"

@@ -34,8 +34,9 @@ CANARY = "Canary-Qx71.ze"
 class BmcSite:
     root: Path
     machines: dict[str, FakeChassis]
-    # That of the first node.
+    # That of the first node, and all by their nodes' names.
     simulator: Simulator
+    simulators: dict[str, Simulator] = dataclasses.field(default_factory=dict)
 
     @property
     def paths(self) -> Paths:
@@ -108,7 +109,7 @@ def bmc_site(
                 simulator.start()
             for simulator in made:
                 simulator.wait_ready()
-            yield BmcSite(root, machines, made[0])
+            yield BmcSite(root, machines, made[0], dict(zip(names, made, strict=True)))
         finally:
             for simulator in made:
                 simulator.stop()

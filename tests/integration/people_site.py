@@ -4,6 +4,8 @@ A machine here is a network and a mount namespace of this one: the very files of
 and Debian's own PAM configuration, with places of its own for everything they write.
 """
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,15 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from unittest import mock
 
 from headnode.directory.server import listening
 from headnode.effective import effective
 from headnode.lab.lab import Lab
 from headnode.lab.net import Namespace, Switch
 from headnode.lab.process import Process, wait_for
-from headnode.model import Nic, Node
 from headnode.paths import Paths
 from headnode.run import Completed, run
+from headnode.workflows import enroll, hostkeys, publishing, sheet
 from headnode.workflows.context import Context
 from images.overlay import Files, Secrets, overlay
 from tests.support import Result, headnode
@@ -32,7 +35,7 @@ domain: demo.lan
 networks:
   provision: {{cidr: 10.20.0.0/16, interface: eth0, head: {HEAD}, node_range: {NODE}-10.20.1.250}}
 storage: {{home: "head:/srv/home"}}
-access: {{sudo_group: admin, admin_user: rescue}}
+access: {{sudo_group: admin, admin_user: rescue, admin_keys: ["ROOT-KEY"]}}
 profiles:
   open: {{layout: one}}
   closed: {{layout: one, access: [admin]}}
@@ -49,6 +52,8 @@ class PeopleSite:
     root: Path
     head: Namespace
     wire: Switch
+    # Whose holder may be root on nodes.
+    root_key: Path
     slapd: Process | None = None
 
     @property
@@ -102,8 +107,9 @@ def people_site(lab: Lab, root: Path, site: str = SITE) -> Iterator[PeopleSite]:
         "-",
     ]
     head.run([sys.executable, "-m", "headnode", "--root", str(root), "init", "--yes", *words])
-    made = PeopleSite(lab, root, head, wire)
-    made.paths.site_file.write_text(site)
+    made = PeopleSite(lab, root, head, wire, key_pair(root, "admin"))
+    public = Path(f"{made.root_key}.pub").read_text().strip()
+    made.paths.site_file.write_text(site.replace("ROOT-KEY", public))
     made.start()
     yield made
     made.context.close()
@@ -114,7 +120,6 @@ class Machine:
     """A machine with sssd and sshd, as its overlay configures them."""
 
     site: PeopleSite
-    name: str
     network: Namespace
     place: Path
     files: Files
@@ -161,7 +166,7 @@ def login(
 def machine(site: PeopleSite, place: Path, profile: str = "open") -> Iterator[Machine]:
     network = site.lab.host("node")
     site.wire.attach(network, "eth0", address=f"{NODE}/16")
-    found = Machine(site, "gpu01", network, place, overlay_files(site, profile))
+    found = Machine(site, network, place, overlay_files(site, profile))
     prepare(found)
     log = (place / "anchor.log").open("wb")
     script = " && ".join(["mount --make-rprivate /", *binds(place), "mkdir -p /run/sshd", "exec sleep infinity"])
@@ -174,7 +179,7 @@ def machine(site: PeopleSite, place: Path, profile: str = "open") -> Iterator[Ma
             site.lab.start(network, "sssd", found.inside(["sssd", "-i", "--logger=stderr", "-d", "0x0070"]))
         )
         assert wait_for(lambda: found.run("test", "-S", "/var/lib/sss/pipes/nss").returncode == 0, 20)
-        argv2 = found.inside(["/usr/sbin/sshd", "-D", "-e", "-f", "/etc/sssd/sshd_config"])
+        argv2 = found.inside(["/usr/sbin/sshd", "-D", "-e"])
         found.processes.append(site.lab.start(network, "sshd", argv2))
         yield found
     finally:
@@ -186,42 +191,78 @@ def machine(site: PeopleSite, place: Path, profile: str = "open") -> Iterator[Ma
 
 
 def overlay_files(site: PeopleSite, profile: str) -> Files:
-    node = Node("gpu01", profile, (Nic("52:54:00:aa:00:01", address=NODE),))
-    settings = {key: value.value for key, value in effective(site.context.site, node).items()}
-    return overlay(site.context.site, node, settings, Secrets((), (site.paths.ca / "ca.crt").read_text()))
+    """Of a node that the head node knows, with its certified host keys."""
+    context = site.context
+    rows = sheet.expand({"name": "gpu01", "profile": profile, "mac": "52:54:00:aa:00:01", "address": NODE}, "test")
+    assert enroll.enroll(context, rows).problems == []
+    authority = hostkeys.authority_line(context, make=True)
+    publishing.publish_changes(context)
+    node = context.inventory.node("gpu01")
+    assert node is not None
+    secrets = Secrets(hostkeys.certified_keys(context, node), (site.paths.ca / "ca.crt").read_text(), authority)
+    settings = {key: value.value for key, value in effective(context.site, node).items()}
+    return overlay(context.site, node, settings, secrets)
 
 
+# Directories of its own, by where they are on this machine; what the overlay has for them is in them.
 BOUND = {
     "sssd": "/etc/sssd",
+    "ssh": "/etc/ssh",
+    "root": "/root",
+    "ca": "/usr/local/share/ca-certificates",
     "state": "/var/lib/sss",
     "log": "/var/log/sssd",
     "home": "/home",
-    "ca": "/usr/local/share/ca-certificates",
 }
+SSHD = "Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\nKbdInteractiveAuthentication no\nPrintMotd no\n"
 
 
 def binds(place: Path) -> list[str]:
     made = [f"mount --bind {place}/{name} {target}" for name, target in BOUND.items()]
-    return [*made, f"mount --bind {place}/hosts /etc/hosts", "mount -t tmpfs none /run"]
+    made += [f"mount --bind {place}/{name} /etc/{name}" for name in ("hosts", "passwd")]
+    return [*made, "mount -t tmpfs none /run"]
 
 
 def prepare(found: Machine) -> None:
-    for name in BOUND:
-        if name != "state":
-            (found.place / name).mkdir()
-    run(["cp", "-a", "/var/lib/sss", found.place / "state"])
-    for leftover in (found.place / "state/db").glob("*"):
+    place = found.place
+    run(["cp", "-a", "/var/lib/sss", place / "state"])
+    for leftover in (place / "state/db").glob("*"):
         leftover.unlink()
-    (found.place / "hosts").write_text(f"127.0.0.1 localhost\n{HEAD} head.demo.lan head\n")
-    (found.place / "ca/headnode.crt").write_bytes(found.files["/usr/local/share/ca-certificates/headnode.crt"].content)
-    config = found.place / "sssd/sssd.conf"
-    config.write_bytes(found.files["/etc/sssd/sssd.conf"].content)
-    config.chmod(0o600)
-    run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", found.place / "sssd/host_key"])
-    ours = found.files["/etc/ssh/sshd_config.d/headnode.conf"].content.decode()
-    # As Debian's own sshd_config goes on after the files it includes.
-    sshd = f"{ours}\nHostKey /etc/sssd/host_key\nUsePAM yes\nKbdInteractiveAuthentication no\nPrintMotd no\n"
-    (found.place / "sssd/sshd_config").write_text(sshd)
+    for name, target in BOUND.items():
+        (place / name).mkdir(exist_ok=True, mode=0o755)
+        for path, file in found.files.items():
+            if path.startswith(f"{target}/"):
+                write(place / name / path.removeprefix(f"{target}/"), file.content, file.mode)
+    # As Debian's own sshd_config is.
+    (place / "ssh/sshd_config").write_text(SSHD)
+    (place / "hosts").write_text(f"127.0.0.1 localhost\n{HEAD} head.demo.lan head\n")
+    lines = Path("/etc/passwd").read_text().splitlines()
+    system = [line for line in lines if int(line.split(":")[2]) < 1000 or line.startswith("nobody:")]
+    (place / "passwd").write_text("\n".join(system) + "\n")
+
+
+def write(path: Path, content: bytes, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(mode)
+
+
+@contextmanager
+def agent_with(key: Path) -> Iterator[None]:
+    """A key in the hands of whoever asks from here, as an administrator's agent has it."""
+    started = run(["ssh-agent", "-s"]).stdout
+    words = dict(word.split("=", 1) for word in started.replace(";", "").split() if "=" in word)
+    with mock.patch.dict(os.environ, {"SSH_AUTH_SOCK": words["SSH_AUTH_SOCK"]}):
+        try:
+            run(["ssh-add", "-q", key])
+            yield
+        finally:
+            os.kill(int(words["SSH_AGENT_PID"]), signal.SIGTERM)
+
+
+def add_one(root: str, name: str) -> None:
+    """In a process of its own, whose exit code is the command's."""
+    sys.exit(headnode(Path(root), "user", "add", name, "--groups", "vision").code)
 
 
 def key_pair(place: Path, name: str) -> Path:

@@ -99,6 +99,14 @@ def test_a_lab_leaves_the_machines_clock_alone(head: Head) -> None:
     assert "-x" in command_of(service_pid(head, "chrony/chronyd.pid")).split("\0")
 
 
+def test_headnode_check_looks_at_them(head: Head) -> None:
+    found = {row["name"]: row["result"] for row in json.loads(head.headnode("check", "-o", "json", check=False).stdout)}
+    for name in ("chronyd", "nfs", "package-cache"):
+        assert found[f"service {name}"] == "ok"
+    for program in ("chronyd", "ganesha.nfsd", "apt-cacher-ng"):
+        assert found[f"program {program}"] == "ok"
+
+
 def test_commands_to_chronyd_need_its_socket(head: Head) -> None:
     refused = head.nodes.run(["chronyc", "-h", HEAD, "tracking"], check=False)
     assert refused.returncode != 0

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,18 @@ def name() -> Iterator[str]:
 
 def up(name: str, *more: str) -> None:
     lab("up", "--name", name, "--no-images", *more)
+
+
+def door(name: str) -> str:
+    """The address that a person is told."""
+
+    def told() -> re.Match[str] | None:
+        return re.search(r"http://127\.0\.0\.1:\d+/\S+", lab("status", "--name", name).stderr)
+
+    assert wait_for(lambda: told() is not None, 20)
+    found = told()
+    assert found is not None
+    return found[0]
 
 
 @dataclass(frozen=True)
@@ -111,6 +125,12 @@ def test_two_labs_side_by_side_and_nothing_left_of_either(name: str) -> None:
     assert json.loads(lab("status", "--name", name, "-o", "json").stdout)[0]["power"] == "off"
     assert "No nodes yet" in lab("shell", "--name", name, "headnode", "nodes").stderr
     assert wait_for(lambda: lab("console", "--name", second, "gpu01", "--all").stdout != "", 60)
+    # Each has its people's door on a port of its own here on the host, and its own first admin.
+    doors = {one: door(one) for one in NAMES}
+    assert len(set(doors.values())) == 2
+    for page in doors.values():
+        with urllib.request.urlopen(page) as answer:
+            assert answer.status == 200
     # Up again changes nothing; other machines are refused.
     up(second, "--nodes", "2", "--uefi", "--memory", "1G", "--disks", "2")
     assert json.loads(lab("status", "--name", second, "-o", "json").stdout)[0]["power"] == "on"

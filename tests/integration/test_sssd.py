@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headnode.lab.lab import Lab
-from tests.integration.people_site import Machine, PeopleSite, key_pair, machine, people_site
+from tests.integration.people_site import Machine, PeopleSite, agent_with, key_pair, machine, people_site
 
 pytestmark = [
     pytest.mark.integration,
@@ -87,6 +87,23 @@ def test_a_profile_lets_in_only_its_groups(site: PeopleSite, key: Path, tmp_path
         assert node.ssh("alice", key=key).returncode != 0
         assert node.ssh("alice", password=PASSWORD).returncode != 0
         assert node.ssh("boss", key=boss).returncode == 0
+
+
+def test_an_audit_asks_the_nodes(site: PeopleSite, key: Path, node: Machine) -> None:
+    """Over SSH, believing only the host key that the site has certified."""
+    with site.head.inside(), agent_with(site.root_key):
+        clean = site.cli("user", "audit", "gpu01", "-o", "json")
+        assert (clean.code, clean.out.strip()) == (0, "[]"), clean
+        accounts = node.place / "passwd"
+        with accounts.open("a") as stream:
+            stream.write("alice:x:1001:1001::/home/alice:/bin/sh\nimpostor:x:1002:1002::/:/bin/sh\n")
+        found = site.cli("user", "audit", "gpu01")
+        assert found.code == 1
+        assert "gpu01  the local account alice (UID 1001) hides the directory's" in found.out
+        assert "gpu01  the local account impostor has UID 1002" in found.out
+        node.processes[1].stop()
+        silent = site.cli("user", "audit", "gpu01")
+        assert (silent.code, "gpu01 could not be asked" in silent.err) == (1, True), silent
 
 
 def test_another_authority_is_not_believed(site: PeopleSite, key: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from headnode.packagecache import PackageCache
 from headnode.paths import Paths
 from headnode.site import Boot, Site, Storage
 from headnode.units import unit_files
-from headnode.workflows import init
+from headnode.workflows import burnin, init
 from images import preseed, seed
 from pxe.boot import BootScripts
 from pxe.dnsmasq import Dnsmasq
@@ -44,6 +44,13 @@ LAB_BMCS = (
     LabBmc("gpu01", "10.21.0.11", "secret", chassis_command="/bin/chassis gpu01", serial_port=9011, in_band_port=9021),
     LabBmc("gpu02", "10.21.0.12", "secret", mc=0x21, sensors=SENSORS[:1], serial_number="SN-2"),
 )
+
+
+BURNED_IN = [
+    {"name": "burn-in <stress>", "ok": False, "message": "<b>bad</b>"},
+    {"name": "burn-in heat", "ok": True, "message": "at most 80 °C",
+     "data": {"highest": 80.0, "times": [0, 10, 20], "series": {"GPU 0": [30.0, 70.0, 80.0]}}},
+]  # fmt: skip
 
 
 def boot_script(intent: Intent) -> Callable[[Site], str]:
@@ -114,6 +121,7 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "dnsmasq/names": lambda site: only(DNSMASQ.node_files(site, NODE), "names.d"),
     "lab/lan.conf": lambda site: lan_conf("gpu01", LAB_BMCS, control_port=9001),
     "lab/bmc.emu": lambda site: emulation("gpu01", LAB_BMCS),
+    "report/burnin.html": lambda site: burnin.page("demo", {"gpu01": BURNED_IN}, WINDOW.until),
     "seed/boot.ipxe": lambda site: seed.script("boot.ipxe", site, NODE),
     "seed/grub.cfg": lambda site: seed.script("grub.cfg", site, NODE),
     "lab/site.yaml": lambda site: lab_site("lab", "/etc/headnode/bmc.password", "ssh-ed25519 AAAAC3Nz lab"),
@@ -144,7 +152,9 @@ def test_every_template_has_a_golden_file() -> None:
     assert shipped - INCLUDED == {f"{name}.j2" for name in RENDERED}
 
 
-@pytest.mark.parametrize("name", [name for name in RENDERED if not name.startswith(("site/", "grub/", "lab/"))])
+@pytest.mark.parametrize(
+    "name", [name for name in RENDERED if not name.startswith(("site/", "grub/", "lab/", "report/"))]
+)
 def test_every_published_file_says_its_template_and_what_it_was_made_from(name: str, site: Site) -> None:
     start = "\n".join(RENDERED[name](site).splitlines()[:2])
     assert f"Made by headnode from templates/{name}.j2 for " in start

@@ -3,6 +3,7 @@
 import re
 
 from headnode.why.case import Finding, Stage, View
+from headnode.why.chain import installed
 from headnode.why.rule import HIGH, finding, line
 
 NOTHING = re.compile(
@@ -13,9 +14,9 @@ NOTHING = re.compile(
 
 
 def look(view: View) -> Finding | None:
-    if view.missing not in (Stage.DISK, Stage.REPORT) or not view.timeline.kinds("deployed").events:
+    if view.missing not in (Stage.DISK, Stage.REPORT):
         return None
-    later = view.timeline.after(view.timeline.last("deployed"))
+    later = installed(view.case)
     said = [e for e in later.kinds("console.phase") if e.data.get("phase") == "grub rescue" or NOTHING.search(line(e))]
     if not said or later.phases("kernel", "login").events:
         return None

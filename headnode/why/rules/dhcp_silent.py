@@ -7,6 +7,9 @@ from headnode.why.rule import MEDIUM, finding, stuck
 def look(view: View) -> Finding | None:
     if not stuck(view, Stage.DHCP, Stage.POWER) or view.case.asked.what == "nothing":
         return None
+    # Its console says more than its silence.
+    if view.timeline.phases("pxe", "pxe error", "boot loader", "kernel", "login").events:
+        return None
     if view.missing is Stage.POWER and view.timeline.kinds("bmc.netboot", "bmc.power").events:
         return None
     since = "power-on" if view.reached is Stage.POWER else f"the {view.case.asked.what} was asked for"

@@ -1,13 +1,14 @@
 """It started from its disk and never said how it is."""
 
 from headnode.why.case import Finding, Stage, View
+from headnode.why.chain import installed
 from headnode.why.rule import HIGH, LOW, MEDIUM, finding, stuck
 
 
 def look(view: View) -> Finding | None:
     if not stuck(view, Stage.REPORT, Stage.DISK):
         return None
-    later = view.timeline.after(view.timeline.last("deployed"))
+    later = installed(view.case)
     login = later.phases("login")
     refused = later.fetched("/node/v1/verify", good=False)
     if refused.events:

@@ -5,7 +5,7 @@ from headnode.why.rule import HIGH, ended, finding
 
 
 def look(view: View) -> Finding | None:
-    if not ended(view, r"No space left on device|file systems are too small"):
+    if not ended(view, r"No space left on device|file systems are too small|Wrote only \d+ of \d+ bytes"):
         return None
     return finding(
         "no-space",

@@ -7,7 +7,7 @@ from headnode.why.rule import MEDIUM, finding, stuck
 def look(view: View) -> Finding | None:
     if not stuck(view, Stage.KERNEL, Stage.RAMDISK) or view.timeline.fetched("/ramdisk/", good=False).events:
         return None
-    got = view.timeline.fetched("/boot", "/vmlinuz")
+    got = (*view.timeline.scripts(), *view.timeline.fetched("/vmlinuz"))
     if view.missing is Stage.KERNEL:
         sentence = "it fetched its boot script and no kernel: the boot program stopped there"
     else:

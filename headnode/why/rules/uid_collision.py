@@ -5,7 +5,7 @@ from headnode.why.rule import HIGH, failed_check, finding
 
 
 def look(view: View) -> Finding | None:
-    said = failed_check(view, "uid", "users", "accounts")
+    said = failed_check(view, "passwd ", "group ", "local accounts")
     if said is None:
         return None
     return finding(

@@ -3,7 +3,7 @@
 # Names of disks change from start to start, so the one that was meant is found by its serial number. Without it nothing
 # is partitioned: the installer stops here, and the head node is told.
 wanted='disk-0001'
-preseed_fetch step/partitioning /tmp/headnode-step || true
+wget -q -O /tmp/headnode-step http://10.20.0.1/node/v1/seed/a-session/step/partitioning || true
 for disk in $(list-devices disk); do
     for key in ID_SERIAL_SHORT ID_SERIAL ID_SCSI_SERIAL; do
         if [ "$(udevadm info --query=property --name="$disk" | sed -n "s/^$key=//p")" = "$wanted" ]; then
@@ -11,10 +11,10 @@ for disk in $(list-devices disk); do
         fi
     done
 done
-if [ ! -s /tmp/headnode-disk ]; then
-    preseed_fetch step/no-disk /tmp/headnode-step || true
-    echo "Headnode: no disk has the serial number $wanted; nothing was written." > /dev/console
-    while true; do sleep 3600; done
+if [ -s /tmp/headnode-disk ] && debconf-set partman-auto/disk "$(cat /tmp/headnode-disk)"; then
+    debconf-set grub-installer/bootdev "$(cat /tmp/headnode-disk)"
+    exit 0
 fi
-debconf-set partman-auto/disk "$(cat /tmp/headnode-disk)"
-debconf-set grub-installer/bootdev "$(cat /tmp/headnode-disk)"
+wget -q -O /tmp/headnode-step http://10.20.0.1/node/v1/seed/a-session/step/no-disk || true
+echo "Headnode: no disk has the serial number $wanted; nothing was written." > /dev/console
+while true; do sleep 3600; done

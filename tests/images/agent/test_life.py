@@ -98,6 +98,23 @@ def test_a_program_that_fails_is_the_reason(fake: tuple[FakeHead, Server], ran: 
     assert "one" in said.failed["log"]
 
 
+def test_an_image_that_is_missing_is_noticed_before_a_disk_is_erased(
+    fake: tuple[FakeHead, Server], ran: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said, server = fake
+    disk = {"name": "system", "device": "/dev/vda", "serial": "S1", "wwn": "", "size": 1 << 30}
+    monkeypatch.setattr(execute, "disk_facts", lambda: [{**disk, "read_only": False}])
+    erase = {"name": "erase", "do": "run", "argv": ["touch", str(tmp_path / "erased")], "destroys": ["/dev/vda"]}
+    image = {"name": "unpack", "do": "image", "url": "/images/none", "sha256": "0" * 64, "size": 1}
+    steps = [{"name": "look", "do": "check-disks"}, erase, image]
+    said.plan = lambda _: {"version": 1, "disks": [disk], "steps": steps}
+    assert agent(server).live() == 1
+    assert said.failed is not None
+    assert said.failed["step"] == "unpack"
+    assert "/images/none is not on the head node" in said.failed["reason"]
+    assert not (tmp_path / "erased").exists()
+
+
 def test_a_claim_whose_answer_was_lost_is_made_again(fake: tuple[FakeHead, Server], ran: list[list[str]]) -> None:
     said, server = fake
     said.intent = "inspect"

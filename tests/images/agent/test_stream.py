@@ -15,7 +15,7 @@ from images.agent.head import Head, NoAnswer
 from images.agent.plan import Step
 from images.agent.report import Reporter
 from images.agent.runner import Log
-from images.agent.stream import unpack
+from images.agent.stream import CHUNK, Ahead, unpack
 from tests.images.fakehead import SESSION, FakeHead, serve
 
 pytestmark = [pytest.mark.program("zstd", "tar")]
@@ -71,6 +71,32 @@ def test_a_flipped_bit(fake: tuple[FakeHead, Head, Step]) -> None:
     said.files[URL].write_bytes(content)
     with pytest.raises(StepFailed, match="is damaged: its SHA-256 is"):
         stream(head, step)
+
+
+def test_it_comes_before_it_is_needed_and_waits_in_bounds(fake: tuple[FakeHead, Head, Step]) -> None:
+    _, head, step = fake
+    assert step.size > 1.5 * CHUNK, "otherwise there would be nothing to wait"
+    ahead = Ahead(head, step, room=CHUNK)
+    ahead.wait_until_begun()
+    assert ahead._queue.qsize() == 1
+    unpack(head, step, lambda _: None, ahead=ahead)
+    assert len(list(Path(step.target).iterdir())) == 40
+
+
+def test_what_nobody_reads_any_more_is_let_go(fake: tuple[FakeHead, Head, Step]) -> None:
+    _, head, step = fake
+    ahead = Ahead(head, step, room=CHUNK)
+    ahead.wait_until_begun()
+    ahead.close()
+    ahead._thread.join(10)
+    assert not ahead._thread.is_alive()
+
+
+def test_an_image_that_is_not_there_is_noticed_at_once(fake: tuple[FakeHead, Head, Step]) -> None:
+    said, head, step = fake
+    said.files.clear()
+    with pytest.raises(StepFailed, match="is not on the head node"):
+        Ahead(head, step).wait_until_begun()
 
 
 def test_a_shorter_file(fake: tuple[FakeHead, Head, Step]) -> None:
