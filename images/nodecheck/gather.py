@@ -2,10 +2,8 @@
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +28,15 @@ def everything(expected: Mapping[str, Any]) -> list[Check]:
 
 
 def names(expected: Mapping[str, Any]) -> Iterator[Check]:
-    forward, backward = list[str](), ""
-    with suppress(OSError):
-        forward = sorted(
-            {str(found[4][0]) for found in socket.getaddrinfo(str(expected.get("fqdn")), None, socket.AF_INET)}
-        )
-    # Not what /etc/hosts says: the name server is what everybody else asks.
-    said = ask(["getent", "-s", "hosts:dns", "hosts", str(expected.get("address"))], PATIENCE)
-    if said.ok and len(said.text.split()) > 1:
-        backward = said.text.split()[1]
+    forward = [words[0] for words in name_server(expected.get("fqdn"))]
+    backward = next((words[1] for words in name_server(expected.get("address")) if len(words) > 1), "")
     yield from judge_machine.dns(expected, forward, backward)
+
+
+def name_server(question: object) -> list[list[str]]:
+    """Not what /etc/hosts says: the name server is what everybody else asks."""
+    said = ask(["getent", "-s", "hosts:dns", "hosts", str(question)], PATIENCE) if question else Said(None)
+    return [line.split() for line in said.text.splitlines() if line.split()]
 
 
 def machine(expected: Mapping[str, Any]) -> Iterator[Check]:
