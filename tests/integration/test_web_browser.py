@@ -14,6 +14,8 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.program("chromium", "node", "npm", "ipmi_sim"),
     pytest.mark.root,
+    # Chromium beside other work on two cores takes its time.
+    pytest.mark.timeout(700),
 ]
 
 
