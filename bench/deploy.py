@@ -51,7 +51,7 @@ def floor(at: Rack, node: RunningMachine, rounds: int) -> list[float]:
         said = dict(line.split() for line in at.ssh(FLOOR).stdout.splitlines())
         times.append(float(said["end"]) - float(said["begin"]))
         print(f"floor: {times[-1]:.1f} s", flush=True)
-    at.ssh("wipefs --all --quiet /dev/vda2 /dev/vda")
+    at.ssh("wipefs --all --force --quiet /dev/vda2 /dev/vda")
     node.power_off()
     return times
 

@@ -30,19 +30,21 @@ LOOKUPS = 200
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, default=10_000)
-    count = parser.parse_args().people
+    parser.add_argument("--rounds", type=int, default=2)
+    arguments = parser.parse_args()
+    count, rounds = arguments.people, arguments.rounds
     wishes = [wish(number) for number in range(count)]
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         # Alternately, so that a busy moment of the machine does not fall on one of them only.
         ours, theirs, rss = [], [], 0
-        for turn in range(2):
+        for turn in range(rounds):
             with directory(place / f"ldapadd{turn}") as site:
                 theirs.append(by_ldapadd(site, wishes, place / "people.ldif"))
             with directory(place / f"import{turn}") as site:
                 seconds, rss = by_import(site, wishes, place / "people.csv")
                 ours.append(seconds)
-                if turn == 1:
+                if turn == rounds - 1:
                     reading(site, count)
     print(f"import of {count} from CSV: {min(ours):7.2f} s, {count / min(ours):.0f} a second, {rss / 1024:.0f} MB")
     print(f"ldapadd of the same LDIF:  {min(theirs):7.2f} s, {count / min(theirs):.0f} a second")

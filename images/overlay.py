@@ -223,6 +223,8 @@ def accounts(about: Subject) -> Made:
     """The local account for the day the directory is down, and homes that are made when they are missing."""
     admin, hashed = about.site.access.admin_user, about.secrets.admin_hash
     yield "/etc/systemd/system/headnode-accounts.service", about.file("accounts.service", hashed=bool(hashed))
+    # The distribution's own would make homes that everybody can read.
+    yield "/usr/share/pam-configs/headnode", about.file("pam-homes")
     if admin is None:
         return
     yield "/etc/headnode/accounts.conf", about.file("accounts.conf")

@@ -51,6 +51,17 @@ class Image:
         return str(self.manifest.get("method", "image"))
 
     @property
+    def system(self) -> str:
+        """Distribution and release; an image has them in its recipe, a medium beside its files."""
+        told = self.manifest.get("recipe") or self.manifest
+        return f"{told['os']} {told['suite']}"
+
+    @property
+    def kernel(self) -> str:
+        """The version it starts; a medium does not say."""
+        return str(self.manifest.get("kernel") or "")
+
+    @property
     def sha256(self) -> str:
         return str(self.manifest["files"][self.largest]["sha256"])
 

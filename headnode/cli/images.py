@@ -304,13 +304,12 @@ def ramdisk(ctx: click.Context, kernel: str, firmware: bool) -> None:
 
 
 def row(found: "Image") -> dict[str, Any]:
-    recipe = found.manifest.get("recipe") or found.manifest
     return {
         "name": found.reference,
         "built": found.manifest["built"],
-        "os": f"{recipe['os']} {recipe['suite']}",
+        "os": found.system,
         "method": found.method,
-        "kernel": found.manifest.get("kernel"),
+        "kernel": found.kernel,
         "packages": len(found.packages),
         "size": found.size,
         "unpacked": found.unpacked_size,

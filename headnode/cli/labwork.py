@@ -166,6 +166,7 @@ class Rollout:
                     return
                 if following := self.next(nodes):
                     self.begun.add(following)
+                    self.states[following] = ("deploying", time.monotonic())
                     tell_and_run(self.spec, "deploy", following, "--yes")
                 time.sleep(LOOK_EVERY)
 

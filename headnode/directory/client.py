@@ -143,8 +143,6 @@ class Directory:
     def add_person(self, person: Person) -> None:
         if not self._add(self.tree.person(person.name), PERSON_CLASSES, person_attributes(person)):
             raise Taken(f"'{person.name}' is in the directory already")
-        for group in person.groups:
-            self.change_members(group, add=[person.name])
 
     def add_group(self, group: Group) -> None:
         if not self._add(self.tree.group(group.name), GROUP_CLASSES, group_attributes(group, self.tree)):

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from flask import Response, request
-from werkzeug.exceptions import BadRequest, Forbidden
+from werkzeug.exceptions import Forbidden
 
 from headnode import bmclink
 from headnode.accounts import Role
@@ -24,8 +24,6 @@ HANDSHAKE = ("Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Extens
 
 
 def console(node: Node, *, share: bool) -> Response:
-    if request.headers.get("Upgrade", "").lower() != "websocket":
-        raise BadRequest("this address is a WebSocket")
     # A browser sends cookies with a WebSocket of any page; only a page of ours may open one.
     if urlsplit(request.headers.get("Origin", "")).netloc != request.host:
         raise Forbidden("this was opened by another site's page")

@@ -13,11 +13,11 @@ from typing import TypeVar
 from headnode.errors import HeadnodeError
 from headnode.lab import net
 from headnode.lab.net import Namespace, Switch
-from headnode.lab.process import MARK, Process, stop_recorded, wait_for
+from headnode.lab.process import MARK, Process, stop_inhabitants, stop_recorded, wait_for
 
 T = TypeVar("T")
 ROOT = Path("/run/headnode-lab")
-PATIENCE = 0.5
+PATIENCE, GRACE = 0.5, 5.0
 
 
 class LabRuns(HeadnodeError):
@@ -38,8 +38,13 @@ class Lab:
 
     def host(self, role: str) -> Namespace:
         """A host without any NIC; Switch.attach gives it one."""
-        self.hosts[role] = self._stack.enter_context(net.namespace(self.name, role))
-        return self.hosts[role]
+        made = self._stack.enter_context(net.namespace(self.name, role))
+        # A service that is slow to end outlives the supervisor that gave up on it, but not its namespace.
+        self._stack.callback(
+            lambda: stop_inhabitants(self.name, [made.name], [str(p) for p in self.logs.glob("*.log")])
+        )
+        self.hosts[role] = made
+        return made
 
     def switch(self, name: str = "provision") -> Switch:
         """One broadcast domain; all are in one namespace, so that a machine can have NICs on several."""
@@ -54,6 +59,7 @@ class Lab:
         argv: Sequence[str | Path],
         *,
         env: Mapping[str, str] | None = None,
+        grace: float = GRACE,
     ) -> Process:
         """Start a program in a namespace; it is stopped with the lab, if not before."""
         self._started += 1
@@ -62,7 +68,7 @@ class Lab:
             name, argv, namespace=namespace, env={MARK: self.name, **(env or {})},
             log=self.logs / f"{unique}.log", record=self.directory / f"{unique}.json",
         )  # fmt: skip
-        self._stack.callback(process.stop)
+        self._stack.callback(process.stop, grace)
         return process
 
     def enter(self, context: AbstractContextManager[T]) -> T:

@@ -22,7 +22,7 @@ from headnode.lab.spec import HOME, NodeSpec, Places, Spec, names
 from headnode.lab.world import Progress, is_root, prepare
 from headnode.run import Completed
 
-UP_WITHIN, DOWN_WITHIN = 300.0, 60.0
+UP_WITHIN, DOWN_WITHIN = 300.0, 120.0
 LOOK_EVERY = 0.2
 
 

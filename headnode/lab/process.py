@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +135,12 @@ def stop_recorded(records: Path, lab: str, in_namespaces: Sequence[str]) -> None
     for path in paths:
         if (pid := recorded(path)) is not None:
             _kill_and_wait(pid)
-    logs = {str(_record(path).get("log")) for path in paths}
-    for pid in (pid for name in in_namespaces for pid in inhabitants(name)):
+    stop_inhabitants(lab, in_namespaces, {str(_record(path).get("log")) for path in paths})
+
+
+def stop_inhabitants(lab: str, namespaces: Sequence[str], logs: Collection[str]) -> None:
+    """Kill what a lab's processes had started and left behind in its namespaces; a person's shell there is not ours."""
+    for pid in (pid for name in namespaces for pid in inhabitants(name)):
         # nginx, for one, writes its title over its environment; where its errors go it cannot hide.
         if f"{MARK}={lab}".encode() in _environment(pid) or _errors_go_to(pid) in logs:
             _kill_and_wait(pid)

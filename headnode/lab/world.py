@@ -28,7 +28,9 @@ from images import hostkeys
 
 Progress = Callable[[str], None]
 SYSTEM_DISK, SECOND_DISK = 6 * GIB, 1 * GIB
-READY_WITHIN = 90.0
+READY_WITHIN = 180.0
+# Its services end one after another, and directories are written out before.
+ENDED_WITHIN = 60.0
 
 
 @dataclass
@@ -58,7 +60,7 @@ class World:
     def serve(self) -> None:
         """'headnode up' in the head node's namespace, ready when this returns."""
         argv = [sys.executable, "-m", "headnode", "--root", str(self.places.head.root), "up"]
-        self.services = self.lab.start(self.head, "headnode", argv)
+        self.services = self.lab.start(self.head, "headnode", argv, grace=ENDED_WITHIN)
         said = self.services.log.stat().st_size
         self.services.wait_until(lambda: self.says_ready(said), READY_WITHIN, "get ready")
 

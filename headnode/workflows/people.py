@@ -8,7 +8,7 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from headnode import homes, vault
@@ -24,14 +24,6 @@ from headnode.workflows.personfields import Wish
 READER = "directory/reader"
 LAID = "directory_foundation"
 SHORTEST_PASSWORD = 10
-
-
-@dataclass(frozen=True)
-class Removed:
-    """Who is gone, and what stays behind."""
-
-    person: Person
-    home: Path | None
 
 
 @contextmanager
@@ -84,16 +76,22 @@ def add(context: Context, wish: Wish, password: str | None = None) -> Person:
         judge_password(password)
     with directory(context, writing=True) as found:
         require_groups(found, wish.groups)
-        if (there := next(found.people([wish.name]), None)) is not None:
+        there = next(found.people([wish.name]), None)
+        if there is not None and not wish.is_of(there):
             raise Taken(f"'{wish.name}' is in the directory already, with UID {there.number}",
                         hint=f"'headnode user set {wish.name}' changes them")  # fmt: skip
-        person = wish.person(reserve(context, Holder.USER, {wish.name: wish.number})[wish.name])
-        refuse_strangers(found, person)
-        found.add_person(person)
-        if password is not None:
-            found.set_password(found.tree.person(person.name), password)
+        number = there.number if there else reserve(context, Holder.USER, {wish.name: wish.number})[wish.name]
+        person = wish.person(number)
+        if there is None:
+            refuse_strangers(found, person)
+            found.add_person(person)
+            record(context, "user.add", f"added {person.name} with UID {person.number}")
+            if password is not None:
+                found.set_password(found.tree.person(person.name), password)
+        # Also when the same was asked for before, and was interrupted or refused on the way.
+        for group in person.groups:
+            found.change_members(group, add=[person.name])
     make_home(context, person)
-    record(context, "user.add", f"added {person.name} with UID {person.number}")
     return person
 
 
@@ -181,7 +179,7 @@ def judge_password(password: str) -> None:
         raise InvalidInput("the password has a character that cannot be typed; use letters, digits and signs")
 
 
-def remove(context: Context, name: str) -> Removed:
+def remove(context: Context, name: str) -> Person:
     """The entry goes; the number stays theirs for ever, and so do their files."""
     with directory(context, writing=True) as found:
         person = found.person(name)
@@ -189,8 +187,7 @@ def remove(context: Context, name: str) -> Removed:
     with context.inventory.change(context.actor, context.cause) as change:
         change.retire_numbers(Holder.USER, [name])
         change.record("user.remove", f"removed {name}; UID {person.number} is never given again")
-    home = homes.home_directory(context.site, context.paths, name)
-    return Removed(person, home if home and home.exists() else None)
+    return person
 
 
 def record(context: Context, kind: str, message: str) -> None:

@@ -47,6 +47,12 @@ class Wish:
         return cls(person.name, person.full_name, person.email, person.ssh_keys, person.groups, person.shell,
                    person.number)  # fmt: skip
 
+    def is_of(self, person: Person) -> bool:
+        """Whether this is how they are: what is asked for again is finished, not refused."""
+        same = all(getattr(self, key) == getattr(person, key) for key in ("email", "ssh_keys", "shell"))
+        named = person.full_name == (self.full_name or self.name) and self.number in (None, person.number)
+        return same and named and {*person.groups} <= {*self.groups}
+
     def person(self, number: int) -> Person:
         return Person(self.name, number, self.full_name or self.name, self.email, self.ssh_keys, self.shell,
                       f"/home/{self.name}", self.groups, gid=number)  # fmt: skip

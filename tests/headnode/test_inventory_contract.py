@@ -239,6 +239,24 @@ def test_a_deployment_ends_once(inventory: Inventory, engine: sa.Engine) -> None
         assert connection.execute(sa.text("SELECT result FROM deployments")).scalar() == "done"
 
 
+def test_the_disks_of_the_last_finished_deployment_are_known_until_the_node_is_retired(inventory: Inventory) -> None:
+    number, _ = start(inventory, datetime.now(UTC) + timedelta(hours=1))
+    (node,) = inventory.nodes()
+    with inventory.change("tester", "a test") as change:
+        change.remember_disks(number, {"system": "S1"})
+    assert inventory.deployed_disks(node) == {}, "it is not finished"
+    with inventory.change("tester", "a test") as change:
+        change.finish_deployment(number, "done")
+        cut_off = change.start_deployment(node, Intent.DEPLOY, datetime.now(UTC) + timedelta(hours=1))
+        change.remember_disks(cut_off.id, {"system": "S2"})
+        change.close_deployments(node, "failed", "the power went")
+        change.start_deployment(node, Intent.INSPECT, datetime.now(UTC) + timedelta(hours=1))
+    assert inventory.deployed_disks(node) == {"system": "S1"}
+    with inventory.change("tester", "a test") as change:
+        change.forget_disks([node])
+    assert inventory.deployed_disks(node) == {}
+
+
 def test_published_files_have_one_owner_each(inventory: Inventory) -> None:
     with inventory.change("tester", "a test") as change:
         change.remember_published({"a": 0, "b": 1, "c": 2}, [])

@@ -1,11 +1,19 @@
 """How long a lab will take, as far as it can be known."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from headnode.cli.labwork import USUAL, Phases, said
+from headnode.cli.labwork import USUAL, Phases, Rollout, said
+from headnode.errors import HeadnodeError
+from headnode.lab.machine import Accelerator
+from headnode.lab.spec import Spec
+from headnode.model import State
+from headnode.workflows import enroll
+from headnode.workflows.context import Context
+from tests.support import row
 
 PLAN = ("ramdisk", "image", "boot", "deploy", "verify")
 
@@ -76,3 +84,77 @@ def test_the_summary_names_every_phase(tmp_path: Path, clock: Clock) -> None:
 
 def test_seconds_become_minutes_when_there_are_many() -> None:
     assert (said(0.4), said(89), said(150)) == ("0 s", "89 s", "2.5 min")
+
+
+class Nodes:
+    """Nodes that go through their states by themselves: a step for each look, as the inventory would show it."""
+
+    def __init__(self, context: Context, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]) -> None:
+        self.context = context
+        self.begun: list[str] = []
+        self.together: list[set[str]] = []
+        self.failing = ""
+        for number, name in enumerate(names, 1):
+            enroll.enroll(context, [row(name=name, mac=f"52:54:00:aa:00:{number:02x}", profile="gpu")])
+        monkeypatch.setattr("headnode.cli.labwork.tell_and_run", self.deploy)
+        monkeypatch.setattr("headnode.cli.labwork.time.sleep", lambda seconds: self.step())
+        monkeypatch.setattr("headnode.lab.qemu.accelerator", lambda: Accelerator.EMULATION)
+
+    def state(self, name: str, state: State, reason: str | None = None) -> None:
+        with self.context.inventory.change("test", "test") as change:
+            change.replace([replace(node, state=state, reason=reason) for node in change.nodes([name])])
+
+    def deploy(self, spec: Spec, verb: str, name: str, *more: str) -> None:
+        assert verb == "deploy"
+        self.begun.append(name)
+        self.state(name, State.DEPLOYING)
+
+    def step(self) -> None:
+        nodes = self.context.inventory.nodes()
+        self.together.append({node.name for node in nodes if node.state is State.DEPLOYING})
+        onwards = {State.DEPLOYING: State.VERIFYING, State.VERIFYING: State.UP}
+        for node in nodes:
+            if node.state in onwards:
+                failed = node.name == self.failing
+                reached = State.FAILED if failed else onwards[node.state]
+                self.state(node.name, reached, "the disk is bad" if failed else None)
+
+
+def rollout(context: Context, tmp_path: Path) -> Rollout:
+    return Rollout(Phases(tmp_path / "timings.json", 2, PLAN), Spec(), context)
+
+
+def test_nodes_follow_one_another_until_all_are_up(
+    context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nodes = Nodes(context, monkeypatch, ("gpu01", "gpu02"))
+    made = rollout(context, tmp_path)
+    made.run()
+    assert nodes.begun == ["gpu01", "gpu02"]
+    assert max(len(busy) for busy in nodes.together) == 1
+    assert {node.state for node in context.inventory.nodes()} == {State.UP}
+    assert set(made.phases.took) == {"deploy", "verify"}
+
+
+def test_what_an_interrupted_run_had_begun_is_watched_and_not_begun_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nodes = Nodes(context, monkeypatch, ("gpu01", "gpu02"))
+    nodes.state("gpu01", State.DEPLOYING)
+    nodes.state("gpu02", State.UP)
+    rollout(context, tmp_path).run()
+    assert nodes.begun == []
+    rollout(context, tmp_path).run()
+    assert nodes.begun == []
+
+
+def test_a_node_that_fails_ends_it_with_its_reason_and_is_tried_again_the_next_time(
+    context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    nodes = Nodes(context, monkeypatch, ("gpu01", "gpu02"))
+    nodes.failing = "gpu02"
+    with pytest.raises(HeadnodeError, match=r"gpu02 failed: .*the disk is bad"):
+        rollout(context, tmp_path).run()
+    nodes.failing = ""
+    rollout(context, tmp_path).run()
+    assert nodes.begun == ["gpu01", "gpu02", "gpu02"]

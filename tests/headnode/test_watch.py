@@ -71,10 +71,10 @@ def test_without_a_bmc_it_says_so_and_waits(context: Context, root: Path) -> Non
     ended: list[subprocess.CompletedProcess[bytes]] = []
     person = threading.Thread(target=lambda: ended.append(process(root, "inspect", name, "--yes")))
     person.start()
-    assert wait_for(lambda: state(context, name) is State.INSPECTING, 20)
+    assert wait_for(lambda: state(context, name) is State.INSPECTING, 100)
     assert not wait_for(lambda: not person.is_alive(), 2), "it waits"
     deploy.abort(context, [name])
-    person.join(20)
+    person.join(100)
     (result,) = ended
     said = result.stderr.decode()
     assert f"Power-cycle {name} now" in said

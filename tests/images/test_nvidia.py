@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import given, reject
+from hypothesis import settings as conditions
 from hypothesis import strategies as st
 
 from headnode.errors import InvalidInput
@@ -96,6 +97,7 @@ GPUS = st.sampled_from(["102d", "15f8", "1db4", "1eb8", "20b2", "20b5", "2330", 
                         "2942", "2941", "2b85"])  # fmt: skip
 
 
+@conditions(deadline=None)
 @given(
     gpus=st.lists(GPUS, min_size=1, max_size=9),
     switches=st.lists(st.sampled_from(["22a3", "1af1", "beef"]), max_size=4),

@@ -93,6 +93,7 @@ WHERE: dict[str, tuple[str, dict[str, str]]] = {
     "authorized_keys": ("/root/.ssh/authorized_keys", {}),
     "sudoers": ("/etc/sudoers.d/headnode", {}),
     "accounts.service": ("/etc/systemd/system/headnode-accounts.service", {}),
+    "pam-homes": ("/usr/share/pam-configs/headnode", {}),
     "accounts.conf": ("/etc/headnode/accounts.conf", {}),
     "sssd.conf": ("/etc/sssd/sssd.conf", {}),
     "chrony.conf": ("/etc/chrony/chrony.conf", {}),

@@ -12,7 +12,7 @@ import pytest
 from headnode.lab.bmc import LabBmc, Simulator
 from headnode.paths import Paths
 from tests.integration.bmc_lab import ipmitool
-from tests.integration.bmc_site import CANARY, address, make_root
+from tests.integration.bmc_site import CANARY, LOOPBACK, address, make_root
 from tests.support import headnode, mac
 
 pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.program("ipmi_sim", "ipmitool")]
@@ -37,7 +37,7 @@ def strangers(directory: Path) -> Iterator[Path]:
 
 
 def scanned(root: Path, *words: str) -> dict[str, dict[str, str]]:
-    done = headnode(root, "enroll", "--bmc-scan", "127.44.0.0/28", *words, "-o", "json")
+    done = headnode(root, "enroll", "--bmc-scan", f"{LOOPBACK}.0.0/28", *words, "-o", "json")
     return {item["address"]: item for item in json.loads(done.out)}
 
 
@@ -46,7 +46,7 @@ def test_only_the_management_network_is_scanned(tmp_path: Path) -> None:
     for network in ("10.20.0.0/24", "127.0.0.0/8", "0.0.0.0/0", "nonsense"):
         done = headnode(root, "enroll", "--bmc-scan", network)
         assert done.code == 2
-        assert "127.44.0.0/16" in done.err or "use a network" in done.err
+        assert f"{LOOPBACK}.0.0/16" in done.err or "use a network" in done.err
 
 
 def test_vendor_passwords_are_refused_until_they_are_rotated(tmp_path: Path) -> None:
@@ -58,13 +58,13 @@ def test_vendor_passwords_are_refused_until_they_are_rotated(tmp_path: Path) -> 
             address(9): "wrong credentials",
         }
         assert found[address(1)]["serial"] == "SN-a"
-        assert headnode(root, "enroll", "--bmc-scan", "127.44.0.0/28", "-o", "csv").out == ""
+        assert headnode(root, "enroll", "--bmc-scan", f"{LOOPBACK}.0.0/28", "-o", "csv").out == ""
         rotated = scanned(root, "--rotate")
         assert rotated[address(1)]["status"] == rotated[address(2)]["status"] == "ok"
         assert rotated[address(1)]["password"] == "new, random"
         assert "is off" not in ipmitool(address(2), "chassis", "power", "status", password="password")
         # Again: what the first scan set is known.
-        listed = headnode(root, "enroll", "gpu[01-02]", "--bmc-scan", "127.44.0.0/28", "-o", "csv")
+        listed = headnode(root, "enroll", "gpu[01-02]", "--bmc-scan", f"{LOOPBACK}.0.0/28", "-o", "csv")
         rows = list(csv.DictReader(io.StringIO(listed.out)))
         assert [(row["name"], row["bmc"], row["mac"]) for row in rows] == [
             ("gpu01", address(1), ""),

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from headnode.accounts import Role
 from headnode.lab.lab import lab
 from headnode.model import Holder
-from tests.integration.people_site import BASE, SITE, PeopleSite, key_pair, people_site
+from headnode.workflows import doors
+from headnode.workflows.context import Context
+from tests.integration.people_site import BASE, SITE, PeopleSite, add_one, key_pair, people_site
 
 pytestmark = [
     pytest.mark.integration,
@@ -200,6 +203,19 @@ def test_a_life(site: PeopleSite, tmp_path: Path) -> None:
     assert person(site, "dora")["uid"] == made["uid"]
 
 
+def test_what_was_refused_half_way_is_finished_by_the_same_command(site: PeopleSite) -> None:
+    home = site.root / "srv/home/karl"
+    home.mkdir(parents=True)
+    os.chown(home, 4242, 4242)
+    words = ["user", "add", "karl", "--name", "Karl", "--groups", "vision"]
+    refused = site.cli(*words)
+    assert (refused.code, "belongs to UID 4242" in refused.err) == (1, True), refused
+    home.rmdir()
+    site.ok(*words)
+    assert home.stat().st_uid == person(site, "karl")["uid"]
+    assert site.cli("user", "add", "karl", "--name", "Another Karl").code == 2
+
+
 def test_groups_have_numbers_of_their_own(site: PeopleSite) -> None:
     site.ok("group", "add", "speech")
     (found,) = [g for g in json.loads(site.ok("group", "list", "-o", "json").out) if g["name"] == "speech"]
@@ -221,8 +237,10 @@ def test_groups_have_numbers_of_their_own(site: PeopleSite) -> None:
 def test_fifty_at_once(site: PeopleSite) -> None:
     """Processes, not threads: as fifty administrators would."""
     names = [f"crowd{number:02}" for number in range(50)]
-    fork = multiprocessing.get_context("fork")
-    started = [fork.Process(target=add_one, args=(str(site.root), name)) for name in names]
+    # Each a fork of a process that has only read the program, as fifty shells would start it.
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["tests.integration.people_site"])
+    started = [server.Process(target=add_one, args=(str(site.root), name)) for name in names]
     for process in started:
         process.start()
     for process in started:
@@ -233,13 +251,6 @@ def test_fifty_at_once(site: PeopleSite) -> None:
     assert len(set(found.values())) == len(found)
     given = {entry.name: entry.number for entry in site.context.inventory.numbers() if entry.removed is None}
     assert {name: given[name] for name in names} == {name: found[name] for name in names}
-
-
-def add_one(root: str, name: str) -> None:
-    from tests.support import headnode
-
-    done = headnode(Path(root), "user", "add", name, "--groups", "vision")
-    os._exit(done.code)
 
 
 # Many from a file.
@@ -364,4 +375,24 @@ def site_with(root: Path, words: list[str], directory: str) -> None:
     from tests.support import headnode
 
     assert headnode(root, "init", "--yes", *words, "--management-interface", "-").code == 0
-    (root / "etc/headnode/site.yaml").write_text(SITE + directory)
+    (root / "etc/headnode/site.yaml").write_text(SITE.replace(', admin_keys: ["ROOT-KEY"]', "") + directory)
+
+
+def test_members_of_a_group_log_in_to_the_pages_with_their_own_password(site: PeopleSite) -> None:
+    file = site.paths.site_file
+    before = file.read_text()
+    file.write_text(before + "web: {groups: {vision: operator}}\n")
+    context = Context(site.paths, actor="test", cause="test")
+    try:
+        made = doors.log_in(context, doors.Brake(), "alice", PASSWORD, "", "here")
+        assert (made.name, made.role, made.password) == ("alice", Role.OPERATOR, None)
+        for name, password in (("alice", ""), ("alice", "wrong"), ("bob", PASSWORD), ("ali*", PASSWORD), ("eve", "x")):
+            with pytest.raises(doors.Refused):
+                doors.log_in(context, doors.Brake(), name, password, "", "here")
+        site.ok("user", "lock", "alice")
+        with pytest.raises(doors.Refused):
+            doors.log_in(context, doors.Brake(), "alice", PASSWORD, "", "here")
+        site.ok("user", "unlock", "alice")
+    finally:
+        context.close()
+        file.write_text(before)

@@ -16,7 +16,7 @@ export async function launch() {
 export async function open(browser, base, troubles, options = {}) {
   const context = await browser.newContext({viewport: {width: 1280, height: 800}, ...options});
   const page = await context.newPage();
-  page.setDefaultTimeout(20000);
+  page.setDefaultTimeout(60000);
   page.on("dialog", async (dialog) => { troubles.push("dialog: " + dialog.message()); await dialog.dismiss(); });
   page.on("pageerror", (error) => troubles.push("script error: " + error.message));
   page.on("console", (message) => {

@@ -114,9 +114,10 @@ def door(root: Path) -> Iterator[Door]:
     paths.runtime.mkdir(parents=True, exist_ok=True)
     service = people_door(context.site, paths)
     log = (root / "web.log").open("ab")
-    process = subprocess.Popen(service.argv, env={**os.environ, **service.environment}, stdout=log, stderr=log)
+    process = subprocess.Popen(service.argv, env={**os.environ, **service.environment}, stdout=log, stderr=log,
+                               start_new_session=True)  # fmt: skip
     try:
-        eventually(lambda: process.poll() is not None or service.ready(), 40)
+        eventually(lambda: process.poll() is not None or service.ready(), 120)
         assert process.poll() is None, (root / "web.log").read_text()
         yield Door(doors.address(context), root, process)
     finally:

@@ -38,7 +38,7 @@ class Lab:
     def run(self, script: str, **more: str) -> dict[str, Any]:
         """A script of ours in the browser; it prints one line of JSON."""
         env = {**os.environ, "BASE": self.door.base, "PASSWORD": PASSWORD, **more}
-        done = subprocess.run(["node", str(HERE / script)], env=env, capture_output=True, text=True, timeout=280)
+        done = subprocess.run(["node", str(HERE / script)], env=env, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr[-3000:]
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found

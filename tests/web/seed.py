@@ -17,6 +17,7 @@ from headnode.workflows import images
 from headnode.workflows.context import Context
 from images.signing import signer
 from ipmi.recording import Kind, Recording
+from tests.integration.bmc_site import LOOPBACK
 
 MANIFEST = {
     "built": "2026-11-02T09:30:00+00:00",
@@ -87,7 +88,7 @@ def day(context: Context, existing: Sequence[str] = ()) -> None:
     """Forty more nodes, history, work under way, hardware, sensors, consoles, images, strangers."""
     states = itertools.cycle(STATES)
     sealed = vault.seal("none", context.paths.secret_key)
-    new = [node(number, next(states), password=sealed, address=f"127.44.1.{number}") for number in range(10, 56)]
+    new = [node(number, next(states), password=sealed, address=f"{LOOPBACK}.1.{number}") for number in range(10, 56)]
     with context.inventory.change("ada", "headnode enroll --from racks.csv") as change:
         change.add(new)
         change.record_all(

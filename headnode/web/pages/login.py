@@ -45,7 +45,6 @@ def leave() -> ResponseReturnValue:
     state.context().inventory.accounts.close_session(state.visitor().session)
     answer = redirect("/login", 303)
     answer.delete_cookie(guard.cookie_name(), path="/", secure=state.door().context.site.web.encrypted)
-    answer.headers["Clear-Site-Data"] = '"cache"'
     return answer
 
 

@@ -102,7 +102,7 @@ def plots(name: str) -> ResponseReturnValue:
     return jsonify(sensors.history(state.context(), find(name), hours))
 
 
-@node.get("/nodes/<name>/console")
+@node.get("/nodes/<name>/console", websocket=True)
 @guard.needs(Role.VIEWER)
 def console(name: str) -> ResponseReturnValue:
     return tunnel.console(find(name), share="share" in request.args)

@@ -23,6 +23,7 @@ class Slot:
     unit: int
     colour: str
     words: str
+    more: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,9 @@ def slot(node: Node, by: str, seen: Glance) -> Slot:
     if by == "temperature":
         at = seen.temperature
         colour = "unknown" if at is None else "hot" if at >= 80 else "warm" if at >= 60 else "cool"
-        words = "no reading" if at is None else f"{at:g} °C ({seen.sensor})"
-    elif by == "power":
+        words = "no reading" if at is None else f"{at:g} °C"
+        return Slot(node, node.position or 0, colour, words, seen.sensor)
+    if by == "power":
         colour = "unknown" if seen.power is None else "on" if seen.power else "off"
         words = "not known" if seen.power is None else "off" if not seen.power else f"{seen.watts or 0:g} W"
     else:
