@@ -12,7 +12,7 @@ from headnode.api.operation import Strict, operation
 from headnode.door import audit, state
 from headnode.errors import NotFound
 from headnode.site import Site
-from headnode.workflows import check, gpu, hostkeys, nodes, publishing, sites, why
+from headnode.workflows import check, gpu, hostkeys, nodes, publishing, sites, status, verify, why
 from images.knownhosts import KNOWN_HOSTS
 
 VIEWER, OPERATOR, ADMIN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
@@ -61,6 +61,18 @@ class Why(Strict):
            reply={"type": "array", "items": {"type": "object"}})  # fmt: skip
 def explain(query: Why) -> Any:
     return [why.document(answer) for answer in why.why(state.context(), query.nodes)]
+
+
+@operation("GET", "/status", VIEWER, "The health of the whole cluster", reply={"type": "object"})
+def cluster_status() -> Any:
+    return status.status(state.context()).document
+
+
+@operation("GET", "/reports", VIEWER, "What nodes said of themselves last; the action 'verify' asks them", query=Why,
+           reply={"type": "object"})  # fmt: skip
+def list_reports(query: Why) -> Any:
+    chosen = nodes.select(state.context(), query.nodes)
+    return verify.document(chosen, verify.reports(state.context(), chosen))
 
 
 @operation("GET", "/gpu", VIEWER, "The NVIDIA stack of nodes, with the reason for each part", query=Why,

@@ -37,8 +37,7 @@ def status(ctx: click.Context, output: str) -> None:
     if output == "prometheus":
         click.echo(workflow.metrics(found), nl=False)
     elif output == "json":
-        lines = [{"what": x.what, "severity": x.severity.value, "words": x.words, "hint": x.hint} for x in found.lines]
-        click.echo(json.dumps({"status": found.worst.value, "nodes": found.states, "lines": lines}, indent=2))
+        click.echo(json.dumps(found.document, indent=2))
     else:
         counted = ", ".join(f"{count} {state}" for state, count in found.states.items() if count) or "no nodes yet"
         click.echo(f"{at.site.cluster}: {counted}")

@@ -58,8 +58,7 @@ def verify(
     said = workflow.reports(at, nodes)
     odd = workflow.compare(nodes, said)
     if output == "json":
-        documents = [document(node, said[node.name]) for node in nodes]
-        click.echo(json.dumps({"nodes": documents, "outliers": [str(item) for item in odd]}, indent=2))
+        click.echo(json.dumps(workflow.document(nodes, said), indent=2))
     else:
         show(nodes, said, [str(item) for item in odd])
     if burn_in:
@@ -77,10 +76,6 @@ def progress(total: int) -> Any:
             click.echo(f"\r\x1b[K{f'waiting for {waiting} of {total}' if waiting else ''}", nl=False, err=True)
 
     return tick
-
-
-def document(node: "Node", checks: Any) -> dict[str, Any]:
-    return {"name": node.name, "state": node.state.value, "reason": node.reason, "checks": list(checks)}
 
 
 def show(nodes: "list[Node]", said: Any, odd: list[str]) -> None:

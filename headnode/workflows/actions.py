@@ -12,7 +12,7 @@ from headnode.bmclink import Answer
 from headnode.errors import InvalidField, InvalidInput, NotFound, counted
 from headnode.model import Intent, Node
 from headnode.nodeset import fold
-from headnode.workflows import deploy, nodes, planning, power, publishing
+from headnode.workflows import deploy, nodes, planning, power, publishing, verify
 from headnode.workflows.asking import ask
 from headnode.workflows.context import Context
 
@@ -153,7 +153,7 @@ def agent_action(intent: Intent, title: str, *, danger: bool, options: tuple[str
 
 
 def images_for(context: Context, found: Sequence[Node], intent: Intent, given: Options) -> dict[str, str]:
-    return planning.image_for(context, found, given.get("image")) if intent is Intent.DEPLOY else {}
+    return planning.image_for(context, found, given.get("image"), consent_of(given)) if intent is Intent.DEPLOY else {}
 
 
 def consent_of(given: Options) -> tuple[str, ...]:
@@ -176,6 +176,18 @@ def run_abort(context: Context, found: Sequence[Node], options: Options, tell: T
     stopped = deploy.abort(context, [node.name for node in found])
     for node in found:
         tell(Answer(node.name, "stopped" if node.name in stopped else "nothing was under way"))
+
+
+def preview_verify(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
+    for node in found:
+        can = verify.may_verify(node)
+        yield Line(node.name, "shows that it is what was asked for" if can else f"refused: it is {node.state}")
+
+
+def run_verify(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
+    verify.ask(context, found)
+    for node in found:
+        tell(Answer(node.name, "asked"))
 
 
 # -- the inventory ---------------------------------------------------------------------------------------
@@ -233,6 +245,7 @@ ACTIONS: Mapping[str, Action] = {
         agent_action(Intent.INSPECT, "Inspect", danger=True),
         agent_action(Intent.DEPLOY, "Deploy", danger=True, options=("image", "erase")),
         agent_action(Intent.RESCUE, "Rescue", danger=True),
+        Action("verify", "Verify", preview_verify, run_verify),
         Action("abort", "Stop what is under way", preview_abort, run_abort, danger=True),
         Action("set", "Change fields", preview_set, run_set, options=SETTABLE),
         Action("retire", "Retire", preview_retire, run_retire, danger=True),

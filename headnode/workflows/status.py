@@ -43,6 +43,11 @@ class Status:
     def code(self) -> int:
         return CODES[self.worst]
 
+    @property
+    def document(self) -> dict[str, object]:
+        lines = [{"what": x.what, "severity": x.severity.value, "words": x.words, "hint": x.hint} for x in self.lines]
+        return {"status": self.worst.value, "nodes": self.states, "lines": lines}
+
 
 def status(context: Context, now: datetime | None = None) -> Status:
     at = now or datetime.now(UTC)

@@ -85,3 +85,13 @@ def compare(nodes: Sequence[Node], said: Mapping[str, Checks]) -> list[Outlier]:
         for profile in profiles
         for odd in outliers({node.name: said[node.name] for node in nodes if node.profile == profile})
     ]
+
+
+def document(nodes: Sequence[Node], said: Mapping[str, Checks]) -> dict[str, Any]:
+    """What nodes said of themselves last, and who differs from the others."""
+    return {
+        "nodes": [
+            {"name": n.name, "state": n.state.value, "reason": n.reason, "checks": list(said[n.name])} for n in nodes
+        ],
+        "outliers": [str(item) for item in compare(nodes, said)],
+    }

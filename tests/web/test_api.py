@@ -53,7 +53,7 @@ def test_every_command_has_its_operation() -> None:
         "abort": "start_action", "seen": "list_seen", "discover": "set_window", "publish": "publish",
         "render": "render", "diff": "preview_publish", "image": "build_image", "why": "explain", "gpu": "gpu_plan",
         "known-hosts": "known_hosts", "user": "add_user",
-        "group": "add_group", "time": "clocks",
+        "group": "add_group", "time": "clocks", "status": "cluster_status", "verify": "list_reports",
     }  # fmt: skip
     here_only = {
         "init": "before there is a site there is no door", "up": "starts the door itself",

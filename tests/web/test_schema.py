@@ -8,7 +8,6 @@ import hypothesis
 import pytest
 import schemathesis
 from flask import Flask
-from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -27,7 +26,8 @@ from tests.support import row_of
 
 # Endless by nature, or seconds long because it asks the network.
 LEFT_OUT = {"live", "check_machine", "scan_bmcs", "ask_bmcs", "set_bmc_password", "build_image", "start_action"}
-CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
+# 503 is an answer, and in the document: the directory, say, does not run here. 500 is not.
+CHECKS = (status_code_conformance, content_type_conformance, response_schema_conformance)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,7 @@ def test_no_question_is_an_accident(door: tuple[Flask, str], name: str) -> None:
     @SETTINGS
     def ask(case: Any) -> None:
         answer = case.call(app=app, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code != 500
         case.validate_response(answer, checks=CHECKS)
 
     ask()

@@ -5,7 +5,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from images.agent.errors import BadPlan
@@ -100,6 +100,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["version", "disks", "steps", "node"]), JSON), JSON, JSON)
 def test_anything_at_all_is_understood_or_refused(plan: dict[str, Any], step: Any, disk: Any) -> None:
     for candidate in (plan, {**GOOD, "steps": [step]}, {**GOOD, "disks": [disk]}, {**GOOD, **plan}):
