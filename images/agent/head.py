@@ -15,6 +15,8 @@ LARGEST = 64 << 20
 COME_BACK = frozenset({408, 425, 429, 500, 502, 503, 504})
 PATIENCE = 600.0
 TIMEOUT = 60.0
+# A generator of its own: threads that wait must not disturb whoever else counts on Python's common one.
+CHANCE = random.Random()  # noqa: S311 - not for secrets
 
 
 class NoAnswer(AgentError):
@@ -25,7 +27,7 @@ def pauses(patience: float, *, first: float = 0.5, longest: float = 15.0) -> Ite
     """Growing pauses with some chance in them, so that a thousand nodes do not come back in the same moment."""
     left, pause = patience, first
     while left > 0:
-        wait = min(left, pause * random.uniform(0.6, 1.4))  # noqa: S311 - not for secrets
+        wait = min(left, pause * CHANCE.uniform(0.6, 1.4))
         left -= wait
         pause = min(longest, pause * 2)
         yield wait
