@@ -12,7 +12,7 @@ from headnode.bmclink import Answer
 from headnode.errors import InvalidField, InvalidInput, NotFound, counted
 from headnode.model import Intent, Node
 from headnode.nodeset import fold
-from headnode.workflows import deploy, nodes, planning, power, publishing
+from headnode.workflows import deploy, nodes, planning, power, publishing, verify
 from headnode.workflows.asking import ask
 from headnode.workflows.context import Context
 
@@ -166,6 +166,18 @@ def disks_in_words(context: Context, node: Node, image: str, consent: Sequence[s
             yield line
 
 
+def preview_verify(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
+    for node in found:
+        able = verify.may_verify(node)
+        yield Line(node.name, "shows how it is, at once" if able else f"cannot: it is {node.state}")
+
+
+def run_verify(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
+    verify.ask(context, found)
+    for node in found:
+        tell(Answer(node.name, "asked to show how it is"))
+
+
 def preview_abort(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
     for node in found:
         idle = node.intent is Intent.DISK and node.deadline is None
@@ -233,6 +245,7 @@ ACTIONS: Mapping[str, Action] = {
         agent_action(Intent.INSPECT, "Inspect", danger=True),
         agent_action(Intent.DEPLOY, "Deploy", danger=True, options=("image", "erase")),
         agent_action(Intent.RESCUE, "Rescue", danger=True),
+        Action("verify", "Verify", preview_verify, run_verify),
         Action("abort", "Stop what is under way", preview_abort, run_abort, danger=True),
         Action("set", "Change fields", preview_set, run_set, options=SETTABLE),
         Action("retire", "Retire", preview_retire, run_retire, danger=True),
