@@ -47,23 +47,24 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help="where the database is made; a temporary one when not given")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.directory) as place:
-        few = measure(Path(place) / "few", FEW, given.events)
-        many = measure(Path(place) / "many", given.nodes, given.events)
-    for count, (up, failed) in ((FEW, few), (given.nodes, many)):
-        print(f"{count:5} nodes x {given.events} events: up {up * 1000:.1f} ms, failed {failed * 1000:.1f} ms (median)")
-    print(f"many/few: up {many[0] / few[0]:.2f}, failed {many[1] / few[1]:.2f}")
+        sizes = {FEW: Path(place) / "few", given.nodes: Path(place) / "many"}
+        sites = {nodes: filled(root, nodes, given.events) for nodes, root in sizes.items()}
+        for what, number in (("up", 2), ("failed", 1)):
+            few, many = (taken[nodes] for taken in [timed(sites, number)] for nodes in sites)
+            print(
+                f"{what}: {few * 1000:.1f} ms of {FEW} nodes, {many * 1000:.1f} ms of {given.nodes}: {many / few:.2f}"
+            )
+        for context in sites.values():
+            context.close()
 
 
-def measure(root: Path, nodes: int, events: int) -> tuple[float, float]:
-    """Median seconds for a node that is up, and for one that failed with its whole history since it was asked."""
+def filled(root: Path, nodes: int, events: int) -> Context:
+    """gpu01 failed with its whole history since it was asked, the others are up."""
     context = site(root, nodes)
     begun = time.monotonic()
     fill(context, nodes, events)
     print(f"{nodes} nodes x {events} events written in {time.monotonic() - begun:.0f} s", flush=True)
-    try:
-        return timed(context, range(2, nodes + 1)), timed(context, [1])
-    finally:
-        context.close()
+    return context
 
 
 def site(root: Path, nodes: int) -> Context:
@@ -99,14 +100,17 @@ def fill(context: Context, nodes: int, events: int) -> None:
     publishing.publish_changes(context)
 
 
-def timed(context: Context, numbers: "range | list[int]") -> float:
-    step = max(1, len(numbers) // SAMPLES)
-    taken = []
-    for number in [*numbers][::step] * (1 if len(numbers) > 1 else 5):
-        begun = time.perf_counter()
-        why.why(context, f"gpu{number:02}")
-        taken.append(time.perf_counter() - begun)
-    return statistics.median(taken)
+def timed(sites: dict[int, Context], number: int) -> dict[int, float]:
+    """Median seconds for one node at each site, asked by turns: whatever else the machine does, both suffer it."""
+    taken: dict[int, list[float]] = {nodes: [] for nodes in sites}
+    for _ in range(SAMPLES):
+        for nodes, context in sites.items():
+            # Another node each time, so that nothing is found in a cache that would not be there.
+            name = "gpu01" if number == 1 else f"gpu{2 + len(taken[nodes]) * 7 % (nodes - 1):02}"
+            begun = time.perf_counter()
+            why.why(context, name)
+            taken[nodes].append(time.perf_counter() - begun)
+    return {nodes: statistics.median(seconds) for nodes, seconds in taken.items()}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from headnode.lab.daemon import STAGE
 from headnode.lab.lab import LabRuns, sweep
 from headnode.lab.process import recorded, wait_for, write_record
 from headnode.lab.spec import HOME, NodeSpec, Places, Spec, names
-from headnode.lab.world import Progress, is_root, prepare
+from headnode.lab.world import Progress, command, is_root, prepare
 from headnode.run import Completed
 
 UP_WITHIN, DOWN_WITHIN = 300.0, 120.0
@@ -64,8 +64,8 @@ def existing(name: str) -> Places:
 
 def headnode(name: str, *words: str) -> Completed:
     """A command of the product, run on the head node of a lab."""
-    argv = [sys.executable, "-m", "headnode", "--root", str(existing(name).head.root), *words]
-    return net.Namespace(net.namespace_name(name, "head")).run(argv, check=False, timeout=300)
+    within = net.Namespace(net.namespace_name(name, "head"))
+    return within.run(command(existing(name), *words), check=False, timeout=300)
 
 
 def known_node(name: str, node: str) -> NodeSpec:

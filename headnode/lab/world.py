@@ -21,7 +21,7 @@ from headnode.lab.lab import Lab, lab
 from headnode.lab.machine import Disk, Machine
 from headnode.lab.net import Namespace, Switch
 from headnode.lab.node import LabNode, lab_node
-from headnode.lab.process import Process
+from headnode.lab.process import MARK, Process
 from headnode.lab.spec import DOMAIN, GIB, MANAGEMENT, OFFICE, PROVISION, NodeSpec, Places, Spec
 from headnode.run import Completed
 from images import hostkeys
@@ -49,8 +49,7 @@ class World:
 
     def headnode(self, *words: str, check: bool = True, timeout: float = 120) -> Completed:
         """A command of the product, as the admin of this head node runs it."""
-        argv = [sys.executable, "-m", "headnode", "--root", str(self.places.head.root), *words]
-        return self.head.run(argv, check=check, timeout=timeout)
+        return self.head.run(command(self.places, *words), check=check, timeout=timeout)
 
     def node(self, name: str) -> LabNode:
         if name not in self.nodes:
@@ -80,6 +79,12 @@ class World:
     def enrolment(self, node: NodeSpec) -> list[str]:
         """The words of the command that enrols a node."""
         return ["enroll", node.name, "--mac", node.mac, "--bmc", node.bmc, "--profile", "gpu", "--yes"]
+
+
+def command(places: Places, *words: str) -> list[str | Path]:
+    """Marked as the lab's, so that one that still waits for an answer ends with it."""
+    mark = f"{MARK}={places.home.name}"
+    return ["env", mark, sys.executable, "-m", "headnode", "--root", str(places.head.root), *words]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import base64
 import http.client
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,7 +114,10 @@ def make_image(place: Path) -> None:
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     place = tmp_path_factory.mktemp("door")
-    with lab("door", logs=place) as made, head_node(made, tmp_path_factory.mktemp("head"), SITE_WITH_LAYOUT) as head:
+    with (
+        lab(f"n{os.getpid():x}", logs=place) as made,
+        head_node(made, tmp_path_factory.mktemp("head"), SITE_WITH_LAYOUT) as head,
+    ):
         make_image(head.paths.state)
         head.up()
         for number in (1, 2, 3):
