@@ -166,6 +166,18 @@ def disks_in_words(context: Context, node: Node, image: str, consent: Sequence[s
             yield line
 
 
+def preview_verify(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
+    for node in found:
+        able = verify.may_verify(node)
+        yield Line(node.name, "shows how it is, at once" if able else f"cannot: it is {node.state}")
+
+
+def run_verify(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
+    verify.ask(context, found)
+    for node in found:
+        tell(Answer(node.name, "asked to show how it is"))
+
+
 def preview_abort(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
     for node in found:
         idle = node.intent is Intent.DISK and node.deadline is None

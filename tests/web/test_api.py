@@ -51,7 +51,8 @@ def test_every_command_has_its_operation() -> None:
         "sel": "ask_bmcs", "bmc": "set_bmc_password", "console": "console_text", "retire": "start_action",
         "events": "list_events", "inspect": "start_action", "deploy": "start_action", "rescue": "start_action",
         "abort": "start_action", "seen": "list_seen", "discover": "set_window", "publish": "publish",
-        "render": "render", "diff": "preview_publish", "image": "build_image", "why": "explain", "gpu": "gpu_plan",
+        "render": "render", "diff": "preview_publish", "image": "build_image", "why": "explain",
+        "status": "cluster", "verify": "start_action", "gpu": "gpu_plan",
         "known-hosts": "known_hosts", "user": "add_user",
         "group": "add_group", "time": "clocks", "status": "cluster_status", "verify": "list_reports",
     }  # fmt: skip
