@@ -17,7 +17,7 @@ from headnode.lab.client import Client, acquire, replies
 from headnode.lab.lab import Lab, lab
 from headnode.lab.rogue import start_rogue
 from headnode.model import State
-from headnode.workflows import why
+from headnode.workflows import publishing, why
 from headnode.workflows.evidence import Evidence
 from images.signing import signer
 from images.store import Store
@@ -100,8 +100,10 @@ def replace_architecture(machine: Machine, fault: Fault) -> Machine:
 def let_time_pass(head: Head, names: list[str]) -> None:
     """Their deadlines are over; the loop says why they failed."""
     with head.context.inventory.change("test", "time passes") as change:
-        past = datetime.now(UTC) - timedelta(seconds=1)
-        change.replace([replace(node, deadline=past) for node in change.nodes(names)])
+        soon = datetime.now(UTC) + timedelta(seconds=3)
+        change.replace([replace(node, deadline=soon) for node in change.nodes(names)])
+    # An unpublished change would be a cause of its own.
+    publishing.publish_changes(head.context)
     eventually(lambda: all(node.state is State.FAILED for node in head.context.inventory.nodes(names)), 40)
 
 
