@@ -190,18 +190,6 @@ def run_abort(context: Context, found: Sequence[Node], options: Options, tell: T
         tell(Answer(node.name, "stopped" if node.name in stopped else "nothing was under way"))
 
 
-def preview_verify(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
-    for node in found:
-        can = verify.may_verify(node)
-        yield Line(node.name, "shows that it is what was asked for" if can else f"refused: it is {node.state}")
-
-
-def run_verify(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
-    verify.ask(context, found)
-    for node in found:
-        tell(Answer(node.name, "asked"))
-
-
 # -- the inventory ---------------------------------------------------------------------------------------
 
 

@@ -52,7 +52,7 @@ def test_every_command_has_its_operation() -> None:
         "events": "list_events", "inspect": "start_action", "deploy": "start_action", "rescue": "start_action",
         "abort": "start_action", "seen": "list_seen", "discover": "set_window", "publish": "publish",
         "render": "render", "diff": "preview_publish", "image": "build_image", "why": "explain",
-        "status": "cluster", "verify": "start_action", "gpu": "gpu_plan",
+        "gpu": "gpu_plan",
         "known-hosts": "known_hosts", "user": "add_user",
         "group": "add_group", "time": "clocks", "status": "cluster_status", "verify": "list_reports",
     }  # fmt: skip
