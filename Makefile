@@ -5,8 +5,6 @@
 
 PYTHON ?= python3
 VENV := .venv
-# Ubuntu's own schema of autoinstall documents, where it is at hand; the tests compare ours with it.
-export AUTOINSTALL_SCHEMA ?= $(abspath $(wildcard ../shared/data/autoinstall-schema.json))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Programs that Headnode runs, those of emulated machines, and those that only its tests need. Names only: the
@@ -40,15 +38,15 @@ test: test-packages $(VENV)/tox-installed ## Lint, type-check and test everythin
 
 .PHONY: install
 install: run-packages ## Install or upgrade Headnode on this machine (docs/install.md)
-	$(SUDO) packaging/install
+	$(SUDO) headnode/packaging/install
 
 .PHONY: uninstall
 uninstall: ## Take Headnode off this machine; PURGE=1 also takes its configuration and data
-	$(SUDO) env PURGE=$(PURGE) packaging/uninstall
+	$(SUDO) env PURGE=$(PURGE) headnode/packaging/uninstall
 
 .PHONY: deb
 deb: run-packages ## Make a Debian package in dist/
-	packaging/deb dist $(filter-out python3-venv,$(RUN_PACKAGES))
+	headnode/packaging/deb dist $(filter-out python3-venv,$(RUN_PACKAGES))
 
 .PHONY: docs
 docs: $(VENV)/installed ## Write the generated pages of docs/reference anew

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 SOURCE = Path(__file__).parents[2]
-PARTS = ("headnode", "pxe", "images", "ipmi", "templates", "packaging", "tests/install-packages", "Makefile", "LICENSE",
+PARTS = ("headnode", "pxe", "images", "ipmi", "templates", "tests/install-packages", "Makefile", "LICENSE",
          "README.md", "setup.cfg", "pyproject.toml", "constraints.txt")  # fmt: skip
 INIT = ("headnode", "init", "--yes", "--cluster", "demo", "--domain", "demo.lan",
         "--provision-interface", "hnprov0", "--management-interface", "hnmgmt0")  # fmt: skip
@@ -204,7 +204,7 @@ def test_the_package_needs_nothing_but_its_dependencies(machine: Machine, wheels
     machine.run(*INIT)
     machine.run("headnode", "service", "units", "--directory", "/etc/systemd/system")
     machine.verify_units()
-    quarrel = machine.run("/root/headnode/packaging/install", check=False)
+    quarrel = machine.run("/root/headnode/headnode/packaging/install", check=False)
     assert (quarrel.returncode, "the Debian package headnode is installed" in quarrel.stderr) == (1, True)
 
     # For dpkg the same package once more is an upgrade like any other.
