@@ -4,6 +4,9 @@ Who is asking is the address nginx saw, and a token that is good once; nothing e
 Whatever is wrong about a question, the answer is 404 and says nothing.
 """
 
+import pwd
+import socket
+import struct
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -14,7 +17,7 @@ from werkzeug.exceptions import HTTPException, NotFound
 from headnode import errors
 from headnode.errors import HeadnodeError
 from headnode.log import logger
-from headnode.model import Deployment, Node
+from headnode.model import Deployment, Intent, Node
 from headnode.paths import Paths
 from headnode.workflows import deploy, installing, planning
 from headnode.workflows.context import Context
@@ -39,12 +42,26 @@ def application(context: Context | None = None) -> Flask:
         logger("headnode.nodeapi").warning("refused", address=asker(), path=request.path, reason=error.message)
         return jsonify(error=error.message), 503
 
+    @app.before_request
+    def only_through_nginx() -> None:
+        if not from_nginx(request.environ.get("gunicorn.socket"), here.paths):
+            raise NotFound
+
     add_open_routes(app, here)
     add_report_routes(app, here)
     add_planning_routes(app, here)
     add_progress_routes(app, here)
     add_installer_routes(app, here)
     return app
+
+
+def from_nginx(connection: object, paths: Paths) -> bool:
+    """The address in the header is believed, so only nginx and root may write it: the kernel knows who is there."""
+    if not isinstance(connection, socket.socket) or connection.family != socket.AF_UNIX:
+        return True
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", credentials)
+    return user in (0, pwd.getpwnam(paths.nginx_user).pw_uid)
 
 
 def asker() -> str:
@@ -142,6 +159,9 @@ def add_planning_routes(app: Flask, context: Context) -> None:
     @app.get("/node/v1/overlay")
     @with_session
     def overlay(deployment: Deployment, node: Node) -> "ResponseReturnValue":
+        if deployment.intent is Intent.INSPECT:
+            # Whoever only looks at a machine needs none of its secrets.
+            raise NotFound
         return jsonify(planning.overlay_for(context, node, deployment))
 
 

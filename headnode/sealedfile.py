@@ -77,13 +77,15 @@ def seal(plain: Iterable[bytes], target: IO[bytes], unlocking: Unlocking) -> Non
     header = MAGIC + unlocking.kind + salt
     cipher = AESGCM(unlocking.key(salt))
     target.write(header)
-    held = b""
+    held = memoryview(b"")
     number = 0
     for piece in plain:
-        held += piece
-        while len(held) > CHUNK:
-            target.write(cipher.encrypt(nonce(number, last=False), held[:CHUNK], header))
-            held, number = held[CHUNK:], number + 1
+        # Pieces may be as large as a database: each byte is moved once.
+        held, at = memoryview(bytes(held) + piece), 0
+        while len(held) - at > CHUNK:
+            target.write(cipher.encrypt(nonce(number, last=False), held[at : at + CHUNK], header))
+            at, number = at + CHUNK, number + 1
+        held = held[at:]
     target.write(cipher.encrypt(nonce(number, last=True), held, header))
 
 

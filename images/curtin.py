@@ -6,6 +6,7 @@ Offsets, numbers and identifiers are given, so curtin has nothing to decide and 
 from collections.abc import Iterator
 from typing import Any
 
+from headnode.errors import LayoutRefused
 from images.bootloader import bios_disks
 from images.filesystems import label, options
 from images.layouts import Group, Part, Place, Resolved, Table
@@ -43,12 +44,23 @@ def config(resolved: Resolved, firmware: str | None = None) -> list[Action]:
 
 
 def disk(table: Table, grub: bool) -> Action:
-    """By serial number where there is one: a path may be another disk's at the next boot."""
+    """By serial number: a path may be another disk's at the next boot."""
     found = table.disk
-    by = {"serial": found.serial} if found.serial else {"path": found.device}
+    if not found.serial:
+        raise LayoutRefused(
+            f"{found} has no serial number by which Ubuntu's installer could know it again",
+            hint="use 'method: image' for this node",
+        )
     kept = any(part.kept for part in table.parts)
     wipe = {"preserve": True} if kept else {"wipe": "superblock-recursive", "preserve": False}
-    return {"id": f"disk-{table.name}", "type": "disk", **by, "ptable": "gpt", **wipe, "grub_device": grub}
+    return {
+        "id": f"disk-{table.name}",
+        "type": "disk",
+        "serial": found.serial,
+        "ptable": "gpt",
+        **wipe,
+        "grub_device": grub,
+    }
 
 
 def partition(table: Table, part: Part, resolved: Resolved, *, esp: bool = True) -> Action:

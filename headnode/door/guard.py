@@ -77,6 +77,9 @@ def admit() -> None:
         return
     if visitor is None:
         raise Unauthorized("log in, or send a token")
+    if visitor.door == "api" and not request.path.startswith("/api/"):
+        # Pages act for the person: with a narrow token one could make oneself a wide one there.
+        raise Forbidden("a token is for the API, below /api/; the pages need a login")
     if not visitor.role.may(Role(wanted)):
         raise Forbidden(f"this needs the role {wanted}, and {visitor.account.name} has {visitor.role} here")
 

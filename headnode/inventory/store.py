@@ -266,7 +266,10 @@ class Inventory:
             return dict(found or {})
 
     def reporting_node(self, address: str, token: str) -> Node | None:
-        """The node that may report with this token from this address: only for its newest deployment."""
+        """The node that may report with this token from this address: that of its newest installation.
+
+        Rescuing or inspecting it later changes nothing about what is installed.
+        """
         node = self.node_at(address)
         if node is None:
             return None
@@ -275,7 +278,7 @@ class Inventory:
             tokens.c.purpose == "report",
             tokens.c.address == address,
             tokens.c.expires > datetime.now(UTC),
-            tokens.c.deployment_id == newest_deployment(node),
+            tokens.c.deployment_id == newest_deployment(node, Intent.DEPLOY),
         )
         with self._reading() as connection:
             return node if connection.execute(query).first() else None
@@ -327,5 +330,8 @@ class Inventory:
             return default if found is None else str(found)
 
 
-def newest_deployment(node: Node) -> "ScalarSelect[int]":
-    return select(func.max(deployments.c.id)).where(deployments.c.node_id == node.id).scalar_subquery()
+def newest_deployment(node: Node, intent: Intent | None = None) -> "ScalarSelect[int]":
+    query = select(func.max(deployments.c.id)).where(deployments.c.node_id == node.id)
+    if intent is not None:
+        query = query.where(deployments.c.intent == intent.value)
+    return query.scalar_subquery()

@@ -127,7 +127,7 @@ def run_clear(context: Context, found: Sequence[Node], options: Options, tell: T
 
 def agent_action(intent: Intent, title: str, *, danger: bool, options: tuple[str, ...] = ()) -> Action:
     def preview(context: Context, found: Sequence[Node], given: Options) -> Iterator[Line]:
-        deploy.refuse_unsuitable(found, intent)
+        refuse_work(context, found, intent)
         chosen = images_for(context, found, intent, given)
         for node in found:
             what = f"{intent}{f' of {chosen[node.name]}' if chosen else ''}"
@@ -138,7 +138,7 @@ def agent_action(intent: Intent, title: str, *, danger: bool, options: tuple[str
                     yield Line(node.name, line)
 
     def run(context: Context, found: Sequence[Node], given: Options, tell: Tell) -> None:
-        deploy.refuse_unsuitable(found, intent)
+        refuse_work(context, found, intent)
         chosen = images_for(context, found, intent, given)
         for image in sorted({*chosen.values()}) or [""]:
             names = [node.name for node in found if chosen.get(node.name, "") == image]
@@ -150,6 +150,13 @@ def agent_action(intent: Intent, title: str, *, danger: bool, options: tuple[str
             tell(Answer(node.name, "power-cycle it by hand" if wrong else "starts from the network", error=wrong))
 
     return Action(intent.value, title, preview, run, danger, options)
+
+
+def refuse_work(context: Context, found: Sequence[Node], intent: Intent) -> None:
+    """As on the command line: everything that is wrong with this wish, before anything is changed."""
+    deploy.refuse_unsuitable(found, intent)
+    power.refuse_untouchable(context.site, found)
+    planning.refuse_without_ramdisk(context, found, intent)
 
 
 def images_for(context: Context, found: Sequence[Node], intent: Intent, given: Options) -> dict[str, str]:

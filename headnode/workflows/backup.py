@@ -224,9 +224,12 @@ def restore(context: Context, archive: Path, unlocking: Unlocking, *, replace: b
     tell("reading and proving the backup")
     with opened(paths, archive, unlocking) as (contents, place):
         site = restored_site(paths, place)
-        if not mark.exists():
+        # Only the restore that was stopped goes on where it was; any other one is a new one.
+        begun = f"{contents.created}\n"
+        if not mark.exists() or mark.read_text() != begun:
             refuse_or_set_aside(paths, site, replace, tell)
-        mark.touch()
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.write_text(begun)
         tell("restoring the database")
         dumps.load(site.database.url, paths.database, place / DATABASE)
         tell("restoring keys and site.yaml")

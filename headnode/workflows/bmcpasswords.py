@@ -33,8 +33,13 @@ def rotate(
     key = context.paths.secret_key
     if password is not None:
         refuse_vendor_default(context, nodes, password)
-    sealed = {node.name: vault.seal(password or new_password(), key) for node in nodes}
-    offered = {node.name: with_interrupted(context, node, sealed[node.name]) for node in nodes}
+    # A random one that an interrupted change may have left at the BMC is tried again: overwritten, it would be lost.
+    before = {node.name: context.inventory.secret(PENDING.format(node.name)) for node in nodes}
+    sealed = {
+        node.name: (None if password else before[node.name]) or vault.seal(password or new_password(), key)
+        for node in nodes
+    }
+    offered = {name: [secret, *filter(None, [before[name]])] for name, secret in sealed.items()}
     with context.inventory.change(context.actor, context.cause) as change:
         for name, secret in sealed.items():
             change.set_secret(PENDING.format(name), secret)
@@ -42,12 +47,6 @@ def rotate(
     answers = power.change(context, nodes, request, on_answer)
     keep(context, {answer.name: sealed[answer.name] for answer in answers if answer.ok})
     return answers
-
-
-def with_interrupted(context: Context, node: Node, sealed: str) -> list[str]:
-    """The new password, and one that an interrupted change may have left at the BMC."""
-    before = context.inventory.secret(PENDING.format(node.name))
-    return [sealed, before] if before else [sealed]
 
 
 def adopt(

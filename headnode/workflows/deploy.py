@@ -41,6 +41,8 @@ def refuse_unsuitable(nodes: Sequence[Node], intent: Intent) -> None:
     if no_address := [node.name for node in nodes if node.address is None]:
         raise InvalidInput(f"{fold(no_address)} cannot boot over the network: no MAC and address are known")
     trigger = TRIGGERS.get(intent)
+    if intent is Intent.RESCUE and (busy := [node.name for node in nodes if node.state in lifecycle.WORKING]):
+        raise InvalidInput(f"{fold(busy)} at work; nothing was changed", hint=f"headnode abort {fold(busy)}")
     for node in nodes:
         if trigger is not None and trigger not in lifecycle.triggers(node.state):
             possible = ", ".join(lifecycle.triggers(node.state))

@@ -309,6 +309,9 @@ def retire(context: Context, names: Sequence[str]) -> list[str]:
                 hint="'headnode set NODE locked=false' unlocks",
             )
         change.forget_disks(nodes)
+        for node in nodes:
+            # What was asked of this machine, and allowed for its disks, is nothing to another one of its name.
+            change.close_deployments(node, "retired", "the node was retired")
         change.record_all(
             Event("retire", "retired; its MAC, address and BMC are free again", change.actor, change.cause, node.name,
                   data={key: value for key, value in document(node).items() if key != "settings"})

@@ -24,11 +24,11 @@ CHECKS = Path("/usr/local/lib/headnode/nodecheck")
 CHECK_PATIENCE = 600.0
 LOOK_EVERY = 20.0
 # How long a clock may take to be set. A node that is still wrong then says so, and is not up.
-CLOCK_PATIENCE = 120
-MOUNT_PATIENCE = 60
+CLOCK_PATIENCE = 300
+MOUNT_PATIENCE = 300
 CHRONYC = ("chronyc", "-n", "-c")
 # How long sssd may take to find the directory. A node where it never does says so, and is not up.
-PEOPLE_PATIENCE = 120.0
+PEOPLE_PATIENCE = 300.0
 FIRST_PERSON, NOBODY = 1000, 65534
 Lookup = Callable[[str, str], str]
 
