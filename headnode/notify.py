@@ -30,6 +30,8 @@ def post(address_file: Path, document: dict[str, Any]) -> None:
         with urllib.request.urlopen(request, timeout=TIMEOUT):  # noqa: S310 - as above
             pass
     except urllib.error.HTTPError as error:
+        # It is the answer too, and holds the connection.
+        error.close()
         raise HeadnodeError(f"the webhook answers {error.code}") from error
     except OSError as error:
         raise HeadnodeError(f"the webhook cannot be reached: {getattr(error, 'reason', error)}") from error

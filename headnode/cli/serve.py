@@ -90,7 +90,7 @@ def discover(ctx: click.Context, duration: str, lent: str | None, closing: bool,
     \b
     Examples:
       headnode discover --for 30m
-      headnode discover --for 10m --range 10.20.254.0-10.20.254.63
+      headnode discover --for 10m --range 10.20.255.0-10.20.255.31
       headnode discover --close
     """
     from headnode.cli.publish import publish_and_tell

@@ -114,7 +114,7 @@ def safe_interface(name: str, found: Sequence[Interface], *, field: str) -> str:
 def split(net: IPv4Network) -> Split:
     """The head first, then room for fixed devices, nodes, and a small range for discovery at the end."""
     if net.num_addresses < 16:
-        raise InvalidField("provision", net, "use a network of at least 16 addresses, such as 10.20.0.0/16")
+        raise InvalidField("provision", str(net), "use a network of at least 16 addresses, such as 10.20.0.0/16")
     first, last = int(net.network_address), int(net.broadcast_address)
     lent = min(256, net.num_addresses // 8)
     below = 257 if net.num_addresses >= 4096 else max(2, min(10, net.num_addresses // 16))
@@ -129,9 +129,9 @@ def split(net: IPv4Network) -> Split:
 def site_text(given: Proposal) -> str:
     """The commented site.yaml."""
     if given.management_interface and given.provision.overlaps(given.management):
-        raise InvalidField("management", given.management, f"it overlaps the provision network {given.provision}")
+        raise InvalidField("management", str(given.management), f"it overlaps the provision network {given.provision}")
     if given.management.num_addresses < 4:
-        raise InvalidField("management", given.management, "use a larger network, such as 10.21.0.0/16")
+        raise InvalidField("management", str(given.management), "use a larger network, such as 10.21.0.0/16")
     return templates.render(
         "site/site.yaml.j2",
         given=given,

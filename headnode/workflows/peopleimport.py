@@ -80,7 +80,7 @@ def read_csv(text: str, name: str) -> list[Row]:
     try:
         lines = [(reader.line_num, cells) for cells in reader if says_something(cells)]
     except csv.Error as error:
-        raise InvalidInput(f"{name}, line {reader.line_num}: this is not CSV: {error}") from None
+        raise InvalidInput(f"{name}, line {reader.line_num}: this is not CSV: {shown(str(error))}") from None
     header = [cell.strip().lower() for cell in lines[0][1]] if lines else []
     for column in header:
         if column not in COLUMNS or header.count(column) > 1:

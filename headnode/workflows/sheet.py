@@ -46,7 +46,7 @@ def read_csv(text: str, name: str, site: Site) -> list[Row]:
     try:
         lines = [(reader.line_num, cells) for cells in reader if says_something(cells)]
     except csv.Error as error:
-        raise InvalidInput(f"{name}, line {reader.line_num}: this is not CSV: {error}") from None
+        raise InvalidInput(f"{name}, line {reader.line_num}: this is not CSV: {shown(str(error))}") from None
     if not lines:
         raise InvalidInput(f"{name} is empty; it needs a header such as {','.join(COLUMNS[:6])}")
     header = [cell.strip().lower() for cell in lines[0][1]]

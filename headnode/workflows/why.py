@@ -48,8 +48,13 @@ def in_words(context: Context, node: Node) -> str:
     return f"what did not happen: {missing.words}" if missing else "nothing more is known"
 
 
+# These take one node: of several with the same trouble, the first is as good as any.
+ONE_AT_A_TIME = ("headnode console ", "headnode rescue ")
+
+
 def next_command(finding: Finding, names: Iterable[str]) -> str:
-    return finding.next.replace("{node}", fold(names))
+    chosen = list(names)
+    return finding.next.replace("{node}", fold(chosen[:1] if finding.next.startswith(ONE_AT_A_TIME) else chosen))
 
 
 def folded(answers: Sequence[Answer]) -> list[tuple[list[str], Answer]]:

@@ -10,5 +10,5 @@ def look(view: View) -> Finding | None:
     if said is None or failed_check(view, "gpu bars", "gpu versions") or gpu_fell_off.look(view):
         return None
     return finding(
-        "gpu-count", f"not all GPUs are there: {said}", HIGH, "headnode sel list {node}", view.timeline.last("verify")
+        "gpu-count", f"not all GPUs are there: {said}", HIGH, "headnode sel {node}", view.timeline.last("verify")
     )

@@ -10,5 +10,5 @@ def look(view: View) -> Finding | None:
         return None
     sentence = f"it restarted by itself: the ramdisk began {len(claims)} times and never finished"
     return finding(
-        "power-cycling", sentence, HIGH, "headnode sel list {node}", claims, view.timeline.kinds("sel").bad()
+        "power-cycling", sentence, HIGH, "headnode sel {node}", claims, view.timeline.kinds("sel").bad()
     )

@@ -17,6 +17,6 @@ def look(view: View) -> Finding | None:
         "power-supply",
         f"a power supply is not well: {bad[-1].message}",
         HIGH if before_any_boot(view) else MEDIUM,
-        "headnode sel list {node}",
+        "headnode sel {node}",
         bad,
     )
