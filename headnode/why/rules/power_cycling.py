@@ -9,6 +9,4 @@ def look(view: View) -> Finding | None:
     if len(claims) < 3 or view.timeline.kinds("deployed", "inspected").events:
         return None
     sentence = f"it restarted by itself: the ramdisk began {len(claims)} times and never finished"
-    return finding(
-        "power-cycling", sentence, HIGH, "headnode sel {node}", claims, view.timeline.kinds("sel").bad()
-    )
+    return finding("power-cycling", sentence, HIGH, "headnode sel {node}", claims, view.timeline.kinds("sel").bad())
