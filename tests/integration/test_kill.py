@@ -27,7 +27,6 @@ from headnode.workflows import enroll, nodes, publishing
 from headnode.workflows.context import Context
 from pxe.boot import BootScripts
 from pxe.dnsmasq import Dnsmasq
-from pxe.nginx import Nginx
 from tests.support import bmc, mac, row
 
 pytestmark = pytest.mark.integration
@@ -144,12 +143,11 @@ class Torn(Exception):
     pass
 
 
-def valid(site: Site, dnsmasq: Dnsmasq, path: str, content: bytes) -> bool:
+def valid(site: Site, dnsmasq: Dnsmasq, whole: dict[str, bytes], path: str, content: bytes) -> bool:
     """Whether this is, byte for byte, what some state of its node is rendered as."""
     found = re.search(rb"for node gpu(\d{4})", content)
     if not found:
-        files = {**BootScripts().site_files(site), **dnsmasq.site_files(site), **Nginx(dnsmasq.places).site_files(site)}
-        return path in files and files[path].content == content
+        return whole.get(path) == content
     number = int(found[1])
     address = re.search(rb"\b10\.20\.\d+\.\d+\b", content.split(b"\n", 1)[1]) if "dnsmasq" in path else None
     at = address[0].decode() if address else path.removeprefix("http/boot/").removesuffix(".ipxe")
@@ -164,6 +162,8 @@ def valid(site: Site, dnsmasq: Dnsmasq, path: str, content: bytes) -> bool:
 def read_for_ever(context: Context, result: Path, stop: Path) -> None:
     live, site = context.paths.published, context.site
     dnsmasq = Dnsmasq(context.paths)
+    made = [producer.site_files(site) for producer in publishing.producers(context)]
+    whole = {name: file.content for files in made for name, file in files.items()}
     reads = 0
     seen: set[tuple[str, bytes]] = set()
     while not stop.exists():
@@ -171,7 +171,7 @@ def read_for_ever(context: Context, result: Path, stop: Path) -> None:
             with contextlib.suppress(FileNotFoundError, IsADirectoryError):
                 content, name = path.read_bytes(), str(path.relative_to(live))
                 reads += 1
-                if (name, content) not in seen and not valid(site, dnsmasq, name, content):
+                if (name, content) not in seen and not valid(site, dnsmasq, whole, name, content):
                     raise Torn(f"{name}: {content!r}")
                 seen.add((name, content))
         result.write_text(str(reads))
