@@ -106,9 +106,9 @@ def run_packages() -> Sequence[str]:
 
 
 def packaged_files(source: Path) -> list[Path]:
-    """All that the packages have, of which an installation must not lack any."""
+    """All that the packages have, of which an installation must not lack any; what installs it is not part of it."""
     found = [path for part in PARTS[:5] for path in (source / part).rglob("*") if path.is_file()]
-    return [path.relative_to(source) for path in found if "__pycache__" not in path.parts]
+    return [path.relative_to(source) for path in found if not {"__pycache__", "packaging"} & {*path.parts}]
 
 
 def debian() -> Path:
