@@ -1,5 +1,6 @@
 """Ubuntu's and Debian's installers must end with the table that our own plan makes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,3 +116,10 @@ def test_what_partman_cannot_do_is_refused(stem: str, words: str) -> None:
 
 def test_every_type_has_a_partition_type() -> None:
     assert len(set(TYPES.values())) == len(TYPES) - 1, "ext4 and xfs share theirs"
+
+
+def test_a_disk_without_a_serial_number_is_not_left_to_ubuntus_installer() -> None:
+    table = resolved("single-disk-uefi").tables[0]
+    nameless = replace(table, disk=replace(table.disk, serial=""))
+    with pytest.raises(LayoutRefused, match="has no serial number"):
+        curtin.disk(nameless, grub=False)

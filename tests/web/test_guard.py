@@ -186,6 +186,9 @@ def test_a_token_may_no_more_than_its_scope_and_its_owner(app: Flask, context: C
     # A token cannot make itself a stronger one.
     wanted = {"label": "more", "scope": "admin"}
     assert client.post("/api/v1/tokens", json=wanted, headers=headers).status_code == 422
+    # Nor through the pages, which act for the person and not for the token.
+    assert client.post("/account/token", data=wanted, headers=headers).status_code == 403
+    assert client.post("/account/code", data={"remove": "1"}, headers=headers).status_code == 403
     doors.change_account(context, "admin-person", enabled=True)
     (listed,) = context.inventory.accounts.tokens()
     assert admin.send(f"/api/v1/tokens/{listed.id}", None, "DELETE").status_code == 204
