@@ -100,6 +100,6 @@ def test_a_bmc_answers_for_a_machine_and_leaves_nothing_behind(tmp_path: Path) -
 
 @pytest.mark.program("shellcheck")
 def test_shell_scripts_are_sound() -> None:
-    scripts = [HERE / "install-head", *(HERE.parent / "packaging").iterdir()]
+    scripts = [HERE / "install-head", *(HERE.parent / "headnode/packaging").iterdir()]
     said = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stdout
