@@ -155,6 +155,10 @@ def add_images(context: Context) -> None:
         listed = [{"name": key, "version": value, "architecture": "amd64"} for key, value in packages.items()]
         (filled / "packages.json").write_text(json.dumps(listed))
         store.publish("gpu", filled, MANIFEST, signer(context.paths.config))
+    # Nothing starts it here, but without one no node is told to.
+    ramdisk = context.paths.state / "ramdisk/x86_64"
+    ramdisk.mkdir(parents=True, exist_ok=True)
+    (ramdisk / "initrd").write_bytes(b"")
 
 
 def record(context: Context, name: str) -> None:
