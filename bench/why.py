@@ -7,8 +7,12 @@ The peer is the same site with few nodes: an answer about one node must not depe
 """
 
 import argparse
+import os
+import resource
 import sqlite3
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -24,6 +28,7 @@ from tests.support import row_of
 
 FEW = 10
 SAMPLES = 40
+COMMANDS = 5
 BATCH = 1000
 # One event of every node, then the next of every node; three kinds by turns.
 ROWS = """
@@ -54,6 +59,9 @@ def main() -> None:
             print(
                 f"{what}: {few * 1000:.1f} ms of {FEW} nodes, {many * 1000:.1f} ms of {given.nodes}: {many / few:.2f}"
             )
+        for nodes, context in sites.items():
+            clock, processor = asked_by_command(context.paths.root)
+            print(f"'headnode why gpu01' of {nodes} nodes, the command: {clock:.2f} s, {processor:.2f} s of a core")
         for context in sites.values():
             context.close()
 
@@ -111,6 +119,26 @@ def timed(sites: dict[int, Context], number: int) -> dict[int, float]:
             why.why(context, name)
             taken[nodes].append(time.perf_counter() - begun)
     return {nodes: statistics.median(seconds) for nodes, seconds in taken.items()}
+
+
+def asked_by_command(root: Path) -> tuple[float, float]:
+    """Median seconds of the whole command, with Python's start and the site's: on the clock, and of the processor."""
+    taken: list[float] = []
+    worked = working()
+    for _ in range(COMMANDS):
+        begun = time.perf_counter()
+        argv = [sys.executable, "-m", "headnode", "why", "gpu01"]
+        environment = {**os.environ, "HEADNODE_ROOT": str(root)}
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+        taken.append(time.perf_counter() - begun)
+        assert done.returncode == 1, done.stderr
+    return statistics.median(taken), (working() - worked) / COMMANDS
+
+
+def working() -> float:
+    """Seconds that processes which have ended have kept a processor busy."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def ask_chronyd(config: Path) -> list[str]:
     try:
         run.run(["chronyd", "-p", "-f", config])
     except ProgramFailed as error:
-        said = error.stderr.strip() or error.message
+        said = (error.stderr.strip() or error.message).replace(str(config), CONFIG)
         raise PublishFailed(f"chronyd refuses {CONFIG}: {said}; what was live before still is") from error
     return []
 

@@ -24,7 +24,16 @@ DRIVER_BRANCH = re.compile(
     r"(?P<number>[1-9][0-9]{2})(?P<rest>(\.[0-9]+)+)?(-(?P<flavour>open|proprietary))?", re.ASCII
 )
 DRIVER_BRANCHES = "none, auto, a branch such as 580 or 580-open, or a release such as 580.95.05"
+# An image, and its version where one is meant.
+IMAGE_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
+IMAGE = re.compile(rf"(?P<name>{IMAGE_NAME.pattern})(@(?P<version>[1-9][0-9]{{0,8}}))?", re.ASCII)
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+# One address, with a host or domain behind the @ whose labels begin and end with a letter or a digit.
+EMAIL = re.compile(
+    r"[A-Za-z0-9!#$%&*+/=?^_{|}~-]+(\.[A-Za-z0-9!#$%&*+/=?^_{|}~-]+)*"
+    r"@[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*",
+    re.ASCII,
+)
 RESERVED_NAMES = frozenset({"head", "localhost", "bmc"})
 
 
@@ -96,11 +105,34 @@ def account_name(value: str, *, field: str = "name", where: str = "") -> str:
     return value
 
 
+def is_email(value: str) -> bool:
+    return bool(EMAIL.fullmatch(value)) and len(value) <= 254 and len(value.partition("@")[0]) <= 64
+
+
+def email_address(value: str, *, field: str = "email", where: str = "") -> str:
+    if not is_email(value):
+        raise InvalidField(field, value, "use one address such as alice@example.org", where=where)
+    return value
+
+
 def interface_name(value: str, *, field: str = "interface", where: str = "") -> str:
     """What the Linux kernel takes as an interface's name, less what no configuration file wants to see."""
     if not INTERFACE.fullmatch(value):
         expected = "use the name of a network interface, such as eth1 (at most 15 letters, digits and . _ -)"
         raise InvalidField(field, value, expected, where=where)
+    return value
+
+
+def image_name(value: str, *, field: str = "image") -> str:
+    """A directory, a part of a web address and a line of a log are called so."""
+    if not IMAGE_NAME.fullmatch(value):
+        raise InvalidField(field, value, "use lower-case letters, digits, dots and hyphens, such as gpu")
+    return value
+
+
+def image_reference(value: str, *, field: str = "image") -> str:
+    if not IMAGE.fullmatch(value):
+        raise InvalidField(field, value, "use a name, or a name and a version, such as gpu or gpu@3")
     return value
 
 

@@ -153,7 +153,7 @@ def add_planning_routes(app: Flask, context: Context) -> None:
             return jsonify(planning.plan_for(context, node, deployment))
         except HeadnodeError as error:
             reason = f"{error.message} ({error.hint})" if error.hint else error.message
-            deploy.fail(context, node, "planning", reason, actor="head node")
+            deploy.fail(context, node, "planning", reason, actor="head node", work=deployment)
             return jsonify(reason=reason), 409
 
     @app.get("/node/v1/overlay")
@@ -216,7 +216,7 @@ def add_installer_routes(app: Flask, context: Context) -> None:
         except errors.NotFound as error:
             raise NotFound from error
         except HeadnodeError as error:
-            deploy.fail(context, node, "planning", error.message, actor="head node")
+            deploy.fail(context, node, "planning", error.message, actor="head node", work=deployment)
             return jsonify(reason=error.message), 409
 
     @app.post("/node/v1/seed/<session>/report")

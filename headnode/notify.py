@@ -15,16 +15,27 @@ from headnode.errors import HeadnodeError
 TIMEOUT = 15.0
 
 
-def post(address_file: Path, document: dict[str, Any]) -> None:
-    """Post JSON to the address in a file. The address is a secret, so no message repeats it."""
+def address_in(file: Path) -> str:
+    """The web address on the first line of a file. It is a secret, so no message repeats it."""
     try:
-        address = address_file.read_text().splitlines()[0].strip()
-    except (OSError, IndexError) as error:
-        raise HeadnodeError(f"notify.webhook_file {address_file} cannot be read: {error}") from error
-    if urlsplit(address).scheme not in ("http", "https"):
-        raise HeadnodeError(f"the first line of {address_file} is not a web address")
-    request = urllib.request.Request(  # noqa: S310 - checked above
-        address, data=json.dumps(document).encode(), headers={"Content-Type": "application/json"}
+        address = file.read_text().partition("\n")[0].strip()
+        found = urlsplit(address)
+        whole = found.scheme in ("http", "https") and found.hostname and (found.port or 1) > 0
+    except OSError as error:
+        raise HeadnodeError(f"notify.webhook_file is {file}, which cannot be read: {error.strerror}") from error
+    except ValueError:
+        whole = False
+    if not whole or not address.isascii() or not address.isprintable() or " " in address:
+        raise HeadnodeError(
+            f"the first line of {file} is not a web address", hint="use one such as https://hooks.example.org/abc"
+        )
+    return address
+
+
+def post(address_file: Path, document: dict[str, Any]) -> None:
+    """Post JSON to the address in a file."""
+    request = urllib.request.Request(  # noqa: S310 - only web addresses come from there
+        address_in(address_file), data=json.dumps(document).encode(), headers={"Content-Type": "application/json"}
     )
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT):  # noqa: S310 - as above

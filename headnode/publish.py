@@ -77,6 +77,23 @@ def same(path: Path, file: File) -> bool:
         return False  # whatever stands in its place, it is not the file
 
 
+def everything_in(live: Path) -> list[str]:
+    """The path of all there is but directories. A link is one of them: what it leads to is not ours to look at."""
+    return [
+        str(Path(directory, name).relative_to(live))
+        for directory, below, files in os.walk(live)
+        for name in (*files, *(name for name in below if Path(directory, name).is_symlink()))
+    ]
+
+
+def prune(live: Path) -> None:
+    """Directories that hold nothing go, the deepest first; one with anything in it cannot be removed this way."""
+    for directory, below, _ in os.walk(live, topdown=False):
+        for name in below:
+            with suppress(OSError):
+                Path(directory, name).rmdir()
+
+
 def publish(place: Workplace, write: Files, remove: Collection[str], check: Check, reload: Reload) -> list[str]:
     """Make these files live and those disappear, or change nothing; returns the checkers' warnings."""
     try:
@@ -200,7 +217,7 @@ def roll_back(place: Workplace, write: Collection[str], remove: Collection[str])
     """Undo as much of the swap as was done; a file that is still staged was never touched."""
     for path in [*write, *remove]:
         kept, target = confined(place.old, path), confined(place.live, path)
-        if kept.exists():
+        if os.path.lexists(kept):  # a link that leads nowhere was somebody's file, too
             kept.replace(target)
         elif path in write and not confined(place.new, path).exists():
             target.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ the JSON schema for editors and the messages are made from them. headnode/sitefi
 in which line a problem is; headnode/sitechecks.py holds the checks that look at more than one field.
 """
 
+import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 from typing import Annotated, Any, Literal
@@ -120,6 +121,11 @@ def for_editors(pattern: str) -> Any:
     return Field(json_schema_extra={"pattern": f"^({pattern})$"})
 
 
+def for_schema(pattern: re.Pattern[str]) -> str:
+    """Without names of groups, which are Python's own."""
+    return re.sub(r"\(\?P<\w+>", "(", pattern.pattern)
+
+
 def listener(value: str) -> str:
     """An address and a port, such as 127.0.0.1:8080."""
     host, _, port = value.rpartition(":")
@@ -148,6 +154,9 @@ Domain = Annotated[
 ]
 DistinguishedName = Annotated[
     Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+(, *[A-Za-z][A-Za-z0-9-]*=[^,=+<>#;()*]+)*$")
+]
+ImageReference = Annotated[
+    str, field_check(lambda value: fields.image_reference(value)), for_editors(for_schema(fields.IMAGE))
 ]
 Account = Annotated[str, field_check(lambda value: fields.account_name(value)), for_editors(fields.ACCOUNT.pattern)]
 Cidr = Annotated[IPv4Network, BeforeValidator(network), for_editors(rf"{OCTETS}/[0-9]{{1,2}}")]
@@ -226,7 +235,7 @@ class Settings(Strict):
     """Processor architecture."""
     method: Literal["image", "autoinstall", "preseed"] | None = None
     """How the OS gets there: our image, Ubuntu's autoinstall or Debian's preseed."""
-    image: Text | None = None
+    image: ImageReference | None = None
     """Image to deploy, such as gpu or gpu@3; without a version, the newest."""
     layout: Label | None = None
     """Disk layout, by its name under `layouts`."""
@@ -407,6 +416,10 @@ class Boot(Strict):
     uefi: Literal["ipxe", "snponly", "shim"] = "ipxe"
     """First stage for UEFI machines: iPXE with its own drivers, iPXE on the firmware's driver, or signed shim and GRUB
     for Secure Boot."""
+    network_first: bool = True
+    """Deploying a UEFI machine puts the network first in its firmware's order, so that the head node decides at every
+    start. With false the order is left alone: nodes with a disk before it start without the head node, and are
+    deployed through their BMC."""
     probe_seconds: int = Field(default=60, ge=5, le=86_400)
     """How often to look for a foreign DHCP server while serving."""
 
@@ -438,6 +451,9 @@ class Packages(Strict):
     """Index that pip uses on nodes."""
     docker_mirror: Text | None = None
     """Registry mirror that Docker asks first, such as https://registry.example.org:5000."""
+    registries: dict[Label, Text] = {}
+    """Container registries with a certificate that is not publicly trusted: host or host:port, and the file on the head
+    node with the certificate of the authority that signed it (PEM). Docker on every node then trusts it there."""
     archives: dict[Label, Archive] = {}
     """More archives. `nvidia` (drivers), `nvidia-toolkit`, `docker`, `doca` and `enroot` are used where needed."""
     http_proxy: Text | None = None
@@ -544,6 +560,8 @@ class Notify(Strict):
 class Database(Strict):
     url: Text | None = None
     """PostgreSQL URL for sites with more than one head node; an SQLite file when not given."""
+    keep_days: int = Field(default=180, ge=30, le=36_500)
+    """How long events are kept; what was asked of a node and how that ended stays for ever."""
 
 
 class Site(Strict):

@@ -30,6 +30,7 @@ def problems(site: Site) -> Iterator[Problem]:
     yield from time_problems(site)
     yield from package_problems(site)
     yield from web_problems(site)
+    yield from notify_problems(site)
 
 
 def network_problems(site: Site) -> Iterator[Problem]:
@@ -42,6 +43,9 @@ def network_problems(site: Site) -> Iterator[Problem]:
         if net.dhcp and name != "management":
             expected = "only the management network takes it; the provision network always has DHCP"
             yield Problem((*at, "dhcp"), "true", expected)
+        if net.bond and net.type == "infiniband":
+            expected = "InfiniBand ports cannot be bonded; make each port's network one of its own"
+            yield Problem((*at, "bond"), net.bond, expected)
     provision = site.networks.get("provision")
     if provision:
         for key in ("interface", "head", "node_range"):
@@ -228,6 +232,7 @@ def served_twice(served: list[tuple[Path, Export]]) -> Iterator[Problem]:
 
 
 TIME_SERVER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?", re.ASCII)
+REGISTRY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?", re.ASCII)
 URL = re.compile(r"https?://[A-Za-z0-9._~:/@%+-]+", re.ASCII)
 
 
@@ -245,3 +250,36 @@ def package_problems(site: Site) -> Iterator[Problem]:
         value = getattr(site.packages, key)
         if value is not None and not URL.fullmatch(value) and (key, value) != ("mirror", "head"):
             yield Problem(("packages", key), value, "use an address such as http://10.20.0.9:3142")
+    for key, example in (("pip_index", "http://10.20.0.9:3141/simple"), ("docker_mirror", "https://10.20.0.9:5000")):
+        value = getattr(site.packages, key)
+        if value is not None and not URL.fullmatch(value):
+            yield Problem(("packages", key), value, f"use an address such as {example}")
+    for host, file in site.packages.registries.items():
+        if not REGISTRY.fullmatch(host):
+            yield Problem(
+                ("packages", "registries"), host, "use a host, or a host and a port, such as registry.lan:5000"
+            )
+        if not file.startswith("/"):
+            yield Problem(("packages", "registries", host), file, "use the absolute path of a file on the head node")
+
+
+MAIL_SERVER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?", re.ASCII)
+
+
+def notify_problems(site: Site) -> Iterator[Problem]:
+    wanted = site.notify
+    file = wanted.webhook_file
+    if file is not None and "://" in file:
+        # Not repeated: whoever knows the address may post to it.
+        expected = (
+            "put the address into a file that only root can read, and name the file, such as /etc/headnode/webhook"
+        )
+        yield Problem(("notify", "webhook_file"), f"{file.partition('://')[0]}://…", expected)
+    elif file is not None and not file.startswith("/"):
+        yield Problem(("notify", "webhook_file"), file, "use an absolute path, such as /etc/headnode/webhook")
+    senders = [(("notify", "mail_from"), wanted.mail_from)] if wanted.mail_from is not None else []
+    for at, address in [*senders, *((("notify", "mail_to", n), to) for n, to in enumerate(wanted.mail_to))]:
+        if not fields.is_email(address):
+            yield Problem(at, address, "use one address such as ops@example.org")
+    if not MAIL_SERVER.fullmatch(wanted.smtp) or not 1 <= int(wanted.smtp.partition(":")[2] or 25) <= 65_535:
+        yield Problem(("notify", "smtp"), wanted.smtp, "use HOST:PORT, such as mail.example.org:25")

@@ -9,8 +9,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from headnode import sitechecks
-from headnode.errors import HeadnodeError, InvalidSite, shown
+from headnode.errors import InvalidSite, shown
 from headnode.site import Site
+from headnode.sitetext import read
 
 Place = tuple[str | int, ...]
 Lines = dict[Place, int]
@@ -23,15 +24,6 @@ MOST_BYTES = 4 * 1024 * 1024
 
 def load(path: Path) -> Site:
     return parse(read(path), str(path))
-
-
-def read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise HeadnodeError(f"there is no site file {path}", hint="run 'headnode init' first") from None
-    except OSError as error:
-        raise HeadnodeError(f"the site file {path} cannot be read: {error.strerror}") from error
 
 
 def parse(text: bytes, name: str) -> Site:

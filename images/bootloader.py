@@ -22,6 +22,9 @@ SERIAL = re.compile(r"ttyS(?P<unit>[0-9]+)(,(?P<speed>[0-9]+).*)?", re.ASCII)
 # grub-install waits for the disk after each of its 300 small files. It copies but a few here, and a plain copy of the
 # rest follows, which is on the disk before the node is told to start from it like everything else.
 FEW = ("--install-modules=normal", "--fonts=", "--themes=", "--locales=")
+# Two bytes of machine code, INT 18h: "nothing to start here, go on with the next". Every partitioned disk is marked as
+# one to start from, and without any code a BIOS, or iPXE, that tries it first would run zeros for ever.
+NOTHING_HERE = "import sys; open(sys.argv[1], 'r+b', buffering=0).write(b'\\xcd\\x18')"
 EFI_TARGETS = {"x86_64": "x86_64-efi", "aarch64": "arm64-efi"}
 
 
@@ -33,6 +36,8 @@ class BootLoader:
     architecture: str
     bootloader_id: str
     menu: str
+    # For BIOS: the layout's other disks, which nothing is started from.
+    others: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, resolved: Resolved, facts: Mapping[str, Any], settings: Mapping[str, Any]) -> "BootLoader":
@@ -48,13 +53,17 @@ class BootLoader:
             )
         architecture = str(settings.get("architecture") or "x86_64")
         menu = grub_menu(resolved.definition, resolved.owner, settings)
-        return cls(efi, places, architecture, str(settings.get("os") or "debian"), menu)
+        others = () if efi else tuple(t.disk.device for t in resolved.tables if t.disk.device not in places)
+        return cls(efi, places, architecture, str(settings.get("os") or "debian"), menu, others)
 
     def steps(self) -> Iterator[Step]:
         path = f"{TARGET}/boot/grub/grub.cfg"
         yield run("write the boot menu", "install", "-D", "-m", "644", "/dev/stdin", path, input=self.menu)
         for place in self.places:
             yield self.install_efi(place) if self.efi else self.install_bios(place)
+        for device in self.others:
+            argv = ("python3", "-c", NOTHING_HERE, device)
+            yield run(f"have the firmware pass over {device}", *argv, destroys=[device])
         modules = (f"{TARGET}/usr/lib/grub/{self.target}", "-maxdepth", "1", "-name", "*.[lm][os][dt]")
         copy = ("-exec", "cp", "--target-directory", f"{TARGET}/boot/grub/{self.target}", "{}", "+")
         yield run("give GRUB its modules", "find", *modules, *copy)

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -11,18 +11,9 @@ from headnode import run
 from headnode.errors import HeadnodeError
 from images.recipes import Recipe, mmdebstrap_argv, public_sources
 from images.sources import Source, for_suite, parse_sources, proxy_options, to_text, with_components
+from images.stages import Progress, Reader, reached
 
 APT = Path("/etc/apt")
-Progress = Callable[[str], None]
-# What mmdebstrap says at the beginning of its longer stages, and what we say then.
-STAGES = {
-    "I: running apt-get update": "reading the archive's lists",
-    "I: downloading packages": "downloading packages",
-    "I: extracting archives": "unpacking the essential packages",
-    "I: installing essential packages": "installing the essential packages",
-    "I: installing remaining packages": "installing all other packages",
-    "I: creating tarball": "packing the root file system",
-}
 LOOK_EVERY = 0.3
 
 
@@ -76,25 +67,29 @@ def root_file_system(
 
 @contextmanager
 def following(log: Path, progress: Progress) -> Iterator[None]:
-    """Tell of the stages as they are reached, from the log as it grows."""
-    ended = threading.Event()
+    """Tell of the stages as they are reached, from what is written to the log from now on."""
+    ended, stages = threading.Event(), Reader()
+    with log.open(errors="replace") as lines:
+        lines.seek(0, os.SEEK_END)
 
-    def follow() -> None:
-        with log.open(errors="replace") as lines:
-            lines.seek(0, os.SEEK_END)
+        def follow() -> None:
+            unfinished = ""
             while not ended.wait(LOOK_EVERY):
-                for line in lines:
-                    for beginning, words in STAGES.items():
-                        if line.startswith(beginning):
+                for piece in lines:
+                    unfinished += piece
+                    if piece.endswith("\n"):
+                        if words := stages.read(unfinished):
                             progress(words)
+                        unfinished = ""
+                reached(progress, stages.share)
 
-    thread = threading.Thread(target=follow, name="build-log", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+        thread = threading.Thread(target=follow, name="build-log", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
 
 def drain(stream: IO[bytes]) -> None:

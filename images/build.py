@@ -12,14 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from headnode import run
+from headnode import fields, run
 from headnode.errors import HeadnodeError, InvalidInput
-from images import tarball
-from images.bootstrap import Progress, root_file_system
+from images import sbom, tarball
+from images.bootstrap import root_file_system
 from images.recipes import Recipe, public_sources
 from images.signing import Signer
 from images.sources import to_text, with_components
-from images.store import IMAGE, PACKAGES, Image, Store, check_name, scratch
+from images.stages import LAST, Progress, reached
+from images.store import IMAGE, PACKAGES, Image, Store, scratch
 from images.tarball import Replacement, Seen
 
 # Decompression speed is the same at every level; nodes decompress, the head node compresses once.
@@ -49,13 +50,15 @@ def build(
     progress: Progress,
 ) -> Image:
     """Build and publish the next version. Whatever stops it before its last step, no version appears."""
-    check_name(name)
+    fields.image_name(name)
     log = new_log(logs, name)
     with scratch(work, name) as place:
         filled = place / "image"
         filled.mkdir()
         seen = fill(filled, recipe, place, log, epoch, proxy=proxy, progress=progress)
-        progress("checking, signing and publishing")
+        (filled / sbom.SBOM).write_text(sbom.text(name, recipe, tarball.packages(seen.status), epoch))
+        progress(LAST.words)
+        reached(progress, LAST.begins)
         shutil.copyfile(log, filled / "build.log")
         return store.publish(name, filled, manifest(recipe, epoch, seen), signer)
 

@@ -12,9 +12,10 @@ from headnode.errors import HeadnodeError, NotFound
 from headnode.files import sha256_of
 from headnode.paths import Paths
 from headnode.site import Site
-from images.bootstrap import Progress, sources_for
+from images.bootstrap import sources_for
 from images.recipes import Recipe
 from images.sources import Source, preferences, proxy_options, to_text
+from images.stages import Progress
 
 COMPONENT = "main"
 # What mmdebstrap takes beside the packages that are named, by its variants.

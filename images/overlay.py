@@ -29,6 +29,7 @@ from images.ports import ports
 
 NO_STACK = Stack("nothing")
 CACHE = "/var/cache/fscache"
+EXPORTER = "prometheus-node-exporter"
 CA_FILE = "/usr/local/share/ca-certificates/headnode.crt"
 DIRECTORY_CA = "/etc/sssd/directory-ca.crt"
 # What sssd calls the attributes that a site may name.
@@ -61,6 +62,8 @@ class Secrets:
     ca_certificate: str = ""
     ssh_authority: str = ""
     archive_keys: Mapping[str, bytes] = field(default_factory=dict)
+    # Registry → the certificate of the authority that signed its own.
+    registries: Mapping[str, str] = field(default_factory=dict)
     # The hash of the local account's password, if it has one.
     admin_hash: str = field(default="", repr=False)
     # Of a directory that is not ours: what to trust, and the password of the account it is read with.
@@ -243,9 +246,10 @@ def services(about: Subject) -> Made:
     wanted += ["cachefilesd.service"] if about.caches else []
     wanted += ["headnode-ca.service"] if about.secrets.ca_certificate else []
     wanted += units(about.stack)
-    if "prometheus-node-exporter" in (about.settings.get("packages") or ()):
-        wanted.append("prometheus-node-exporter.service")
-        yield "/etc/default/prometheus-node-exporter", about.file("node-exporter")
+    # Every image has it, and its package would have it listen on every network.
+    wanted.append(f"{EXPORTER}.service")
+    yield f"/etc/default/{EXPORTER}", about.file("node-exporter")
+    yield f"/etc/systemd/system/{EXPORTER}.service.d/headnode.conf", about.file("node-exporter.conf")
     yield "/etc/systemd/system/multi-user.target.d/headnode.conf", about.file("multi-user.conf", units=wanted)
     yield "/etc/systemd/system/default.target", about.file("default.target")
     for unit in (*MASKED, *masked(about.stack)):
@@ -268,12 +272,18 @@ def containers(about: Subject) -> Made:
         configuration["runtimes"] = {name: {"path": f"{name}-container-runtime", "args": []} for name in runtimes}
     if packages.docker_mirror:
         configuration["registry-mirrors"] = [packages.docker_mirror]
-        host = urlsplit(packages.docker_mirror).netloc
-        if host and about.secrets.ca_certificate:
-            yield f"/etc/docker/certs.d/{host}/ca.crt", OverlayFile(about.secrets.ca_certificate.encode())
+    for host, certificate in registries(about).items():
+        yield f"/etc/docker/certs.d/{host}/ca.crt", OverlayFile(certificate.encode())
     yield "/etc/docker/daemon.json", OverlayFile((json.dumps(configuration, indent=2) + "\n").encode())
     if packages.http_proxy:
         yield "/etc/systemd/system/docker.service.d/headnode-proxy.conf", about.file("docker-proxy.conf")
+
+
+def registries(about: Subject) -> dict[str, str]:
+    """Which authority Docker trusts for which registry; the site's own vouches for the mirror unless another does."""
+    mirror = urlsplit(about.site.packages.docker_mirror or "").netloc
+    ours = {mirror: about.secrets.ca_certificate} if mirror and about.secrets.ca_certificate else {}
+    return {**ours, **about.secrets.registries}
 
 
 def archives(about: Subject) -> Made:

@@ -151,7 +151,7 @@ def public_sources(distribution: str, suite: str) -> tuple[Source, ...]:
 def mmdebstrap_argv(recipe: Recipe, apt_options: Sequence[str] = ()) -> list[str]:
     """Sources come on its standard input, the tar goes to its standard output."""
     return [
-        "mmdebstrap", "--mode=root", "--format=tar", f"--variant={recipe.variant}",
+        "mmdebstrap", "--verbose", "--mode=root", "--format=tar", f"--variant={recipe.variant}",
         f"--architectures={recipe.architecture}",
         f"--include={','.join((*recipe.packages, recipe.kernel))}",
         *(f"--components={','.join(recipe.components)}" for _ in recipe.components[:1]),

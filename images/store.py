@@ -1,6 +1,6 @@
 """Images that were built: each version a directory that appears whole and is never changed again.
 
-    images/gpu@3/image.tar.zst  vmlinuz  initrd  packages.json  build.log  manifest.json  manifest.sig
+    images/gpu@3/image.tar.zst  vmlinuz  initrd  packages.json  sbom.cdx.json  build.log  manifest.json  manifest.sig
 
 The manifest holds the SHA-256 of every other file, and the signature covers the manifest.
 """
@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,11 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headnode.errors import HeadnodeError, InvalidField, NotFound
+from headnode import fields
+from headnode.errors import HeadnodeError, NotFound
 from images.signing import Signer, valid
 
-NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
-REFERENCE = re.compile(rf"(?P<name>{NAME.pattern})(@(?P<version>[1-9][0-9]{{0,8}}))?", re.ASCII)
 MANIFEST, SIGNATURE, IMAGE, PACKAGES = "manifest.json", "manifest.sig", "image.tar.zst", "packages.json"
 LEAST_KEPT = 1
 
@@ -85,18 +83,10 @@ class Image:
         return list(json.loads(path.read_text())) if path.exists() else []
 
 
-def check_name(name: str) -> str:
-    if not NAME.fullmatch(name):
-        raise InvalidField("image", name, "use lower-case letters, digits, dots and hyphens, such as gpu")
-    return name
-
-
 def parse_reference(text: str) -> tuple[str, int | None]:
     """gpu@3 → (gpu, 3); gpu alone means its newest version."""
-    found = REFERENCE.fullmatch(text)
-    if not found:
-        raise InvalidField("image", text, "use a name, or a name and a version, such as gpu or gpu@3")
-    return found["name"], int(found["version"]) if found["version"] else None
+    name, _, version = fields.image_reference(text).partition("@")
+    return name, int(version) if version else None
 
 
 class Store:
@@ -124,8 +114,7 @@ class Store:
     def publish(self, name: str, filled: Path, manifest: Mapping[str, Any], signer: Signer) -> Image:
         """Number, sign and show a filled directory. Until its last step, a rename, nothing is there."""
         with self._locked():
-            newest = max((image.version for image in self.images(name)), default=self._retired(name))
-            version = newest + 1
+            version = max(self._retired(name), *(image.version for image in self.images(name)), 0) + 1
             files = {path.name: described(path) for path in sorted(filled.iterdir())}
             document = {"name": name, "version": version, **manifest, "files": files}
             text = json.dumps(document, indent=2, sort_keys=True).encode() + b"\n"
@@ -181,7 +170,7 @@ class Store:
             shutil.rmtree(path, ignore_errors=True)
 
     def _read(self, path: Path) -> Image | None:
-        found = REFERENCE.fullmatch(path.name)
+        found = fields.IMAGE.fullmatch(path.name)
         if not found or not found["version"]:
             return None
         try:

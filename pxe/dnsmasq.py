@@ -123,7 +123,7 @@ def ask_dnsmasq(name: str, config: Path) -> list[str]:
     try:
         run.run(["dnsmasq", "--test", f"--conf-file={config}"])
     except ProgramFailed as error:
-        said = error.stderr.strip() or error.message
+        said = (error.stderr.strip() or error.message).replace(str(config), name)
         raise PublishFailed(f"dnsmasq refuses {name}: {said}; what was live before still is") from error
     return []
 

@@ -45,7 +45,7 @@ def ask_nginx(config: str, places: Paths) -> list[str]:
         try:
             run.run(["nginx", "-t", "-q", "-e", "stderr", "-p", scratch, "-c", f"{scratch}/nginx.conf"])
         except ProgramFailed as error:
-            said = error.stderr.strip() or error.message
+            said = (error.stderr.strip() or error.message).replace(f"{scratch}/nginx.conf", CONFIG)
             raise PublishFailed(f"nginx refuses {CONFIG}: {said}; what was live before still is") from error
     return []
 

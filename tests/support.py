@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+import click
 import sqlalchemy
 
-from headnode.cli import main
+from headnode.cli import cli, main
 from headnode.model import BmcAccess, Event, Nic, Node
 from headnode.workflows.sheet import Row
 
@@ -62,6 +63,33 @@ def headnode(root: Path, *args: str, stdin: bytes = b"", typed: bytes | None = N
 def text_of(stream: io.TextIOWrapper) -> str:
     stream.seek(0)
     return stream.read()
+
+
+def command_of(words: Sequence[str]) -> click.Command:
+    """The command that these words are for."""
+    found: click.Command = cli
+    for word in words:
+        if not isinstance(found, click.Group):
+            break
+        found = found.get_command(click.Context(found), word) or found
+    return found
+
+
+def refused_by_both(root: Path, *words: str) -> tuple[int, list[str]]:
+    """The exit code and the words of a refusal, which a dry run has to share with the real run."""
+    real = ["--yes"] if any(parameter.name == "yes" for parameter in command_of(words).params) else []
+    found = [headnode(root, *words, *mode) for mode in (["--dry-run"], real)]
+    # Not the plan that a dry run may show first.
+    dry, done = ((one.code, refusal(one.err)) for one in found)
+    assert dry == done
+    return dry
+
+
+def refusal(said: str) -> list[str]:
+    lines = said.splitlines()
+    first = next((number for number, line in enumerate(lines) if line.startswith(("headnode: ", "Error: "))), None)
+    assert first is not None, said
+    return lines[first:]
 
 
 def process(

@@ -9,7 +9,7 @@ from headnode.api import documents, shapes
 from headnode.api.operation import Strict, operation
 from headnode.door import acting, state
 from headnode.errors import NotFound
-from headnode.workflows import actions, nodes
+from headnode.workflows import actions, choosing
 
 LONGEST_WAIT = 30
 
@@ -18,7 +18,7 @@ class Wish(Strict):
     nodes: str = Field(min_length=1, max_length=4000)
     """A node set."""
     options: dict[str, str] = Field(default={}, max_length=50)
-    """For deploy: image, erase; for bootdev: device; for set: the fields."""
+    """For deploy: image, erase; for bootdev: device; for maintain: reason; for set: the fields."""
 
 
 class CountedWish(Wish):
@@ -32,7 +32,7 @@ class CountedWish(Wish):
            reply=shapes.Preview, harmless=True)  # fmt: skip
 def preview_action(action: str, body: Wish) -> Any:
     at, found = state.context(), actions.find(action)
-    chosen = nodes.select(at, body.nodes)
+    chosen = choosing.select(at, body.nodes)
     lines = found.preview(at, chosen, actions.check_options(found, body.options))
     return {
         "action": action,
@@ -45,7 +45,7 @@ def preview_action(action: str, body: Wish) -> Any:
            body=CountedWish, reply=shapes.JobShown, status=202)  # fmt: skip
 def start_action(action: str, body: CountedWish) -> Any:
     at, found = state.context(), actions.find(action)
-    chosen = nodes.select(at, body.nodes)
+    chosen = choosing.select(at, body.nodes)
     actions.refuse_other_count(chosen, str(body.count))
     job = acting.start(found, chosen, actions.check_options(found, body.options))
     job.over.wait(body.wait)

@@ -14,8 +14,17 @@ from headnode.api.nodes import find
 from headnode.api.operation import Strict, operation
 from headnode.door import audit, state
 from headnode.errors import InvalidField
-from headnode.workflows import actions, asking, bmcpasswords, bmcscan, consoles, discovery, publishing, sensors
-from headnode.workflows import nodes as choosing
+from headnode.workflows import (
+    actions,
+    asking,
+    bmcpasswords,
+    bmcscan,
+    choosing,
+    consoles,
+    discovery,
+    publishing,
+    sensors,
+)
 
 VIEWER, OPERATOR, ADMIN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
 

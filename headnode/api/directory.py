@@ -9,8 +9,8 @@ from headnode.accounts import Role
 from headnode.api import shapes
 from headnode.api.operation import Strict, operation
 from headnode.door import audit, state
+from headnode.workflows import choosing, people
 from headnode.workflows import clocks as clock_workflow
-from headnode.workflows import nodes, people
 from headnode.workflows.personfields import Wish
 
 VIEWER, ADMIN = Role.VIEWER, Role.ADMIN
@@ -108,4 +108,4 @@ class Which(Strict):
            reply={"type": "array", "items": {"type": "object"}})  # fmt: skip
 def clocks(query: Which) -> Any:
     at = state.context()
-    return [asdict(found) for found in clock_workflow.readings(at, nodes.select(at, query.nodes))]
+    return [asdict(found) for found in clock_workflow.readings(at, choosing.select(at, query.nodes))]

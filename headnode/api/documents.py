@@ -9,8 +9,8 @@ from headnode.accounts import Account, ApiToken, Entry
 from headnode.door.jobs import Job
 from headnode.model import Deployment, Event, Sighting
 from headnode.workflows import actions, discovery
+from headnode.workflows.choosing import jsonable
 from headnode.workflows.enroll import Plan, summary
-from headnode.workflows.nodes import jsonable
 
 
 def moment(at: datetime | None) -> str | None:

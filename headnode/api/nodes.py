@@ -10,7 +10,7 @@ from headnode.api.operation import Strict, encoded, operation, refuse_changed
 from headnode.door import audit, state, streams
 from headnode.errors import InvalidField, NotFound
 from headnode.model import Node
-from headnode.workflows import actions, overview, publishing, roster
+from headnode.workflows import actions, choosing, overview, publishing, roster
 from headnode.workflows import enroll as enrolling
 from headnode.workflows import nodes as workflow
 from headnode.workflows.sheet import Row, read
@@ -63,7 +63,7 @@ def list_nodes(query: NodeQuery) -> Any:
     if not fields:
         # The usual question, and the largest answer: every node's part was made when the node changed.
         return b'{"items": [' + b", ".join(member.encoded for member in page) + b"]" + rest
-    known = set(workflow.document(Node("", "")))
+    known = set(choosing.document(Node("", "")))
     if wrong := [name for name in fields if name not in known]:
         raise InvalidField("fields", wrong[0], f"use {', '.join(sorted(known))}")
     return b'{"items": ' + encoded(documents.selected([dict(m.document) for m in page], fields)) + rest
@@ -99,7 +99,7 @@ class EventQuery(Strict):
 @operation("GET", "/events", VIEWER, "What happened, oldest first", query=EventQuery, reply=list[shapes.EventShown])
 def list_events(query: EventQuery) -> Any:
     at = state.context()
-    names = [node.name for node in workflow.select(at, query.nodes, retired=True)] if query.nodes else None
+    names = [node.name for node in choosing.select(at, query.nodes, retired=True)] if query.nodes else None
     return [documents.event(found) for found in at.inventory.events(names, limit=query.limit, after=query.after)]
 
 

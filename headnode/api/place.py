@@ -12,7 +12,7 @@ from headnode.api.operation import Strict, operation
 from headnode.door import audit, state
 from headnode.errors import NotFound
 from headnode.site import Site
-from headnode.workflows import check, gpu, hostkeys, nodes, publishing, sites, status, verify, why
+from headnode.workflows import check, choosing, gpu, hostkeys, publishing, sites, status, verify, why
 from images.knownhosts import KNOWN_HOSTS
 
 VIEWER, OPERATOR, ADMIN = Role.VIEWER, Role.OPERATOR, Role.ADMIN
@@ -68,10 +68,15 @@ def cluster_status() -> Any:
     return status.status(state.context()).document
 
 
+@operation("GET", "/metrics", VIEWER, "The same for Prometheus: nodes by state, and problems", reply="text/plain")
+def metrics() -> Any:
+    return Response(status.metrics(status.status(state.context())), content_type="text/plain; version=0.0.4")
+
+
 @operation("GET", "/reports", VIEWER, "What nodes said of themselves last; the action 'verify' asks them", query=Why,
            reply={"type": "object"})  # fmt: skip
 def list_reports(query: Why) -> Any:
-    chosen = nodes.select(state.context(), query.nodes)
+    chosen = choosing.select(state.context(), query.nodes)
     return verify.document(chosen, verify.reports(state.context(), chosen))
 
 
@@ -79,7 +84,7 @@ def list_reports(query: Why) -> Any:
            reply={"type": "array", "items": {"type": "object"}})  # fmt: skip
 def gpu_plan(query: Why) -> Any:
     at = state.context()
-    found = [(node.name, gpu.planned(at, node)) for node in nodes.select(at, query.nodes)]
+    found = [(node.name, gpu.planned(at, node)) for node in choosing.select(at, query.nodes)]
     return [
         {
             "node": name,
@@ -100,7 +105,7 @@ class Hosts(Strict):
 def known_hosts(query: Hosts) -> Any:
     at = state.context()
     if query.nodes:
-        return Response(hostkeys.plain_lines(at, nodes.select(at, query.nodes)), mimetype="text/plain")
+        return Response(hostkeys.plain_lines(at, choosing.select(at, query.nodes)), mimetype="text/plain")
     found = publishing.render_file(at, KNOWN_HOSTS)
     if found is None:
         raise NotFound("no node has a host key yet", hint="the first deployment makes them")
@@ -109,7 +114,7 @@ def known_hosts(query: Hosts) -> Any:
 
 class Publishing(Strict):
     full: bool = False
-    """Compare every file, not only those of changed nodes."""
+    """Compare every file, not only those of changed nodes, and remove what nobody published."""
 
 
 @operation("POST", "/publish", OPERATOR, "Make the configuration of every changed node live", body=Publishing,
@@ -128,8 +133,8 @@ def publish(body: Publishing) -> Any:
 @operation("GET", "/publish", VIEWER, "What a publish would change", reply=list[shapes.FileChange])
 def preview_publish() -> Any:
     return [
-        {"path": path, "before": text(before), "after": text(after)}
-        for path, before, after in publishing.preview(state.context())
+        {"path": change.path, "before": text(change.now), "after": text(change.then)}
+        for change in publishing.preview(state.context())
     ]
 
 

@@ -13,8 +13,7 @@ from headnode.errors import HeadnodeError, NotFound
 from headnode.log import logger
 from headnode.model import Node
 from headnode.nodeset import fold
-from headnode.workflows import bmcs
-from headnode.workflows import nodes as choosing
+from headnode.workflows import bmcs, choosing
 from headnode.workflows.context import Context
 from ipmi.bmc import Console
 from ipmi.fleet import Fleet, Target

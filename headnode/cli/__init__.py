@@ -32,6 +32,8 @@ COMMANDS = {
     "sel": ("headnode.cli.bmc:sel", "Read or clear the event logs that BMCs keep."),
     "bmc": ("headnode.cli.bmc:bmc", "Describe BMCs, change their passwords, blink their lights."),
     "console": ("headnode.cli.console:console", "Open, replay or search the consoles of nodes."),
+    "maintain": ("headnode.cli.maintenance:maintain", "Take nodes out of service for a while."),
+    "resume": ("headnode.cli.maintenance:resume", "Take nodes back into service."),
     "retire": ("headnode.cli.nodes:retire", "Take nodes out of the cluster for good."),
     "status": ("headnode.cli.status:status", "Show the health of the whole cluster on one screen."),
     "why": ("headnode.cli.why:why", "Say why nodes are not up, and what to do about it."),
@@ -83,7 +85,7 @@ class LazyGroup(click.Group):
 @click.command(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Start with 'headnode init', then 'headnode enroll --help'. Every command has --help with examples.",
+    epilog="Every command has --help with examples: 'headnode enroll --help'.",
 )
 @click.version_option(__version__, prog_name="headnode", message="%(prog)s %(version)s")
 @click.option(
@@ -97,7 +99,16 @@ class LazyGroup(click.Group):
 @click.option("-v", "--verbose", is_flag=True, help="Log what is done, such as every program that is run.")
 @click.pass_context
 def cli(ctx: click.Context, root: Path, verbose: bool) -> None:
-    """Headnode turns one Linux machine into the head node of a GPU cluster."""
+    """Headnode turns one Linux machine into the head node of a GPU cluster.
+
+    \b
+    Examples:
+      headnode init
+      headnode enroll gpu01 --mac 52:54:00:aa:00:01 --bmc 10.21.0.11 --profile gpu
+      headnode deploy gpu01 --watch
+      headnode status
+      headnode why gpu01
+    """
     if verbose:
         from headnode.log import configure
 

@@ -9,7 +9,14 @@ from headnode.cli.common import confirm, context, emit, note, output_option, yes
 
 @click.group()
 def account() -> None:
-    """Say who may use the pages and the API."""
+    """Say who may use the pages and the API.
+
+    \b
+    Examples:
+      headnode account invite alice --role operator
+      headnode account set alice --shut
+      headnode account list
+    """
 
 
 @account.command("list")
@@ -27,6 +34,9 @@ def list_(ctx: click.Context, output: str) -> None:
          "state": "shut out" if one.disabled else "open", "created": one.created.isoformat(timespec="seconds")}
         for one in context(ctx).inventory.accounts.all()
     ]  # fmt: skip
+    if not rows and output in ("table", "wide"):
+        note("Nobody yet: 'headnode up' shows a link for the first admin; 'headnode account invite' adds others.")
+        return
     emit(rows, output, ["name", "role", "code", "state", "created"])
 
 

@@ -39,6 +39,12 @@ def backup() -> None:
     """Save everything that cannot be made again in one encrypted file.
 
     'headnode backup FILE' is short for 'headnode backup create FILE'.
+
+    \b
+    Examples:
+      headnode backup key /root/backup.key
+      headnode backup /mnt/usb/cluster.hnb --key-file /root/backup.key
+      headnode backup verify /mnt/usb/cluster.hnb --key-file /root/backup.key
     """
 
 
@@ -128,15 +134,18 @@ def restore(
       headnode restore /mnt/usb/cluster.hnb --key-file /root/backup.key --yes
       headnode --root /tmp/drill restore /mnt/usb/cluster.hnb
     """
-    from headnode.workflows import backup as workflow
+    from headnode.workflows import restoring
 
     at = context(ctx)
     opener = unlocking(key_file, passphrase_file)
     if dry_run:
-        note(f"Would restore {summary(workflow.verify(at.paths, file, opener))} below {at.paths.root}.")
+        with restoring.prepared(at.paths, file, opener, replace=replace, tell=note) as found:
+            for path in found.in_the_way:
+                note(f"Would set {path} aside.")
+            note(f"Would restore {summary(found.contents)} below {at.paths.root}.")
         return
     confirm(f"Restore {file} below {at.paths.root}?", yes)
-    done = workflow.restore(at, file, opener, replace=replace, tell=note)
+    done = restoring.restore(at, file, opener, replace=replace, tell=note)
     note(f"Restored {summary(done)}. Next: 'headnode check', then 'headnode up' or 'systemctl start headnode.target'.")
 
 

@@ -63,7 +63,7 @@ def sel(ctx: click.Context, nodeset: str, clear: bool, fanout: int | None, outpu
       headnode sel gpu[01-16] --clear
     """
     if clear:
-        from headnode.workflows import nodes as choosing
+        from headnode.workflows import choosing
         from headnode.workflows import power as workflow
 
         at = context(ctx)
@@ -91,7 +91,14 @@ def flattened(answers: "Sequence[Answer]") -> list[dict[str, Any]]:
 
 @click.group()
 def bmc() -> None:
-    """Describe BMCs, change their passwords, blink their lights."""
+    """Describe BMCs, change their passwords, blink their lights.
+
+    \b
+    Examples:
+      headnode bmc show gpu[01-16]
+      headnode bmc set-password gpu[01-16] --random
+      headnode bmc identify gpu07
+    """
 
 
 @bmc.command()
@@ -107,7 +114,7 @@ def show(ctx: click.Context, nodeset: str, fanout: int | None, output: str) -> N
       headnode bmc show gpu07
       headnode bmc show gpu[01-16] -o csv
     """
-    from headnode.workflows import nodes as choosing
+    from headnode.workflows import choosing
 
     answers = ask_all(ctx, nodeset, {"verb": "identity", "fanout": fanout})
     where = {node.name: node.bmc.address for node in choosing.select(context(ctx), nodeset) if node.bmc}
@@ -175,7 +182,7 @@ def set_password(
       headnode bmc set-password gpu07 --known --password-file /root/bmc.password
     """
     from headnode.workflows import bmcpasswords as workflow
-    from headnode.workflows import nodes as choosing
+    from headnode.workflows import choosing
 
     at = context(ctx)
     nodes = choosing.select(at, nodeset)

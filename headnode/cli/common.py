@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from headnode.errors import InvalidInput
+from headnode.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
     from headnode.model import Node
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Up to here a plain yes is enough; beyond, the number of nodes has to be typed.
 FEW = 3
+# So many rows of a plan fit on most screens.
+PREVIEW = 40
 FORMATS = ("table", "wide", "json", "yaml", "csv", "name")
 Document = Mapping[str, Any]
 
@@ -71,7 +73,7 @@ class ProfileType(click.ParamType[str]):
 
 def names_from_inventory(ctx: click.Context, prefix: str) -> list[str]:
     try:
-        return context(ctx).inventory.names(prefix)[:200]
+        return context(ctx).only_looking().inventory.names(prefix)[:200]
     except Exception:  # noqa: BLE001 - completion must never print an error into somebody's prompt
         return []
 
@@ -131,6 +133,13 @@ def emit(documents: Sequence[Document], output: str, columns: Sequence[str], wid
             click.echo(document["name"])
     else:
         click.echo(to_table(documents, (*columns, *wide) if output == "wide" else columns), nl=False)
+
+
+def emit_start(rows: Sequence[Document], columns: Sequence[str]) -> None:
+    """The start of what may be thousands of rows, as a table."""
+    emit(rows[:PREVIEW], "table", columns)
+    if len(rows) > PREVIEW:
+        note(f"… and {counted(len(rows) - PREVIEW, 'more row')}")
 
 
 def to_yaml(data: Any) -> str:

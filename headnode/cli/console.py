@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headnode.cli.common import NodeSetType, context
-from headnode.errors import HeadnodeError, InvalidInput
+from headnode.cli.common import NodeSetType, context, note
+from headnode.errors import HeadnodeError, InvalidInput, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ def console(
       headnode console gpu[01-16] --grep 'NVRM|Xid' --since 1d
       headnode console @all --grep 'Kernel panic' --follow
     """  # fmt: skip
-    from headnode.workflows import nodes as choosing
+    from headnode.workflows import choosing
 
     if follow and regex is None:
         raise InvalidInput("--follow goes with --grep REGEX", hint="'headnode console NODE --watch' shows all of it")
@@ -126,6 +126,8 @@ def search(at: "Context", nodes: "Sequence[Node]", pattern: "re.Pattern[str]", s
         for stamp, name, text in hits:
             click.echo(f"{time.strftime('%FT%TZ', time.gmtime(stamp))} {name}: {text}")
         if not follow:
+            if not hits:
+                note(f"Nothing like that was recorded of {counted(len(nodes), 'node')}.")
             return
         sys.stdout.flush()
         time.sleep(LOOK_EVERY)

@@ -65,7 +65,7 @@ def deploy(
 
     Each node boots the ramdisk, is partitioned by its layout, gets its image and its own files, and comes back from its
     disk. Its disks are erased, but for volumes with 'keep'. A dry run prints the exact plan for every disk, with serial
-    numbers, for nodes that have been inspected.
+    numbers, sizes and what is lost, for nodes that have been inspected; its exit code is 1 when one would be refused.
 
     \b
     Examples:
@@ -81,19 +81,24 @@ def deploy(
 
 @click.command()
 @click.argument("node", type=NodeSetType())
+@click.option("--watch", is_flag=True, help="Stay until it can be logged in to, as it does without a BMC.")
 @click.option("--no-power", is_flag=True, help="Do not touch the power; boot the node by hand.")
 @yes_option
 @click.pass_context
-def rescue(ctx: click.Context, node: str, no_power: bool, yes: bool) -> None:
+def rescue(ctx: click.Context, node: str, watch: bool, no_power: bool, yes: bool) -> None:
     """Boot a node into the rescue system.
+
+    It runs in memory, changes nothing on the disks, has the node's own host keys, and lets in root with the site's
+    admin_keys; on the console there is a shell. The next restart is from the disk again.
 
     \b
     Examples:
       headnode rescue gpu07
+      headnode rescue gpu07 --watch
     """
     from headnode.model import Intent
 
-    work(context(ctx), node, Intent.RESCUE, power=not no_power, yes=yes)
+    work(context(ctx), node, Intent.RESCUE, watch=watch, power=not no_power, yes=yes)
 
 
 @click.command()
@@ -112,7 +117,7 @@ def abort(ctx: click.Context, nodeset: str, yes: bool) -> None:
     """
     from headnode.nodeset import fold
     from headnode.workflows import deploy as workflow
-    from headnode.workflows.nodes import select
+    from headnode.workflows.choosing import select
 
     at = context(ctx)
     names = [node.name for node in select(at, nodeset)]
@@ -134,7 +139,7 @@ def work(
 ) -> None:
     from headnode.workflows import deploy as workflow
     from headnode.workflows import planning
-    from headnode.workflows.nodes import select
+    from headnode.workflows.choosing import select
     from headnode.workflows.power import refuse_untouchable
 
     nodes = select(at, nodeset)
@@ -143,28 +148,34 @@ def work(
         refuse_untouchable(at.site, nodes)
     chosen = planning.image_for(at, nodes, image, consent) if intent == "deploy" else {}
     if dry_run:
-        for node in nodes:
-            show_plan(at, node, chosen.get(node.name), consent)
-        note("Dry run: nothing was changed.")
-        return
+        refused = [node.name for node in nodes if not show_plan(at, node, chosen.get(node.name), consent)]
     planning.refuse_without_ramdisk(at, nodes, intent)
+    if dry_run:
+        note("Dry run: nothing was changed.")
+        raise click.exceptions.Exit(1 if refused else 0)
     confirm_count(f"{intent.capitalize()}", nodes, yes)
     for name in {value or "" for value in chosen.values()} or {""}:
         names = [node.name for node in nodes if chosen.get(node.name, "") == name]
         workflow.begin(at, names, intent, image=name or None, consent=consent)
     # Whoever walks to a machine wants to see here that it was the right one.
-    if restart(at, nodes, power) and intent != "rescue":
+    if restart(at, nodes, power):
         watch = True
     if watch:
         watch_until_done(at, nodes)
 
 
-def show_plan(at: "Context", node: "Node", image: str | None, consent: tuple[str, ...]) -> None:
+def show_plan(at: "Context", node: "Node", image: str | None, consent: tuple[str, ...]) -> bool:
+    """False when the node's disks, as they were last seen, do not allow it."""
     from headnode.workflows import planning
 
     click.echo(f"{node.name}:")
-    for line in planning.preview(at, node, image, consent):
+    if image is None:
+        click.echo("  boots the ramdisk over the network and reports its hardware; nothing on its disks is changed")
+        return True
+    lines = list(planning.preview(at, node, image, consent))
+    for line in lines:
         click.echo(f"  {line}")
+    return not lines[0].startswith(planning.REFUSED)
 
 
 def restart(at: "Context", nodes: "Sequence[Node]", power: bool) -> bool:

@@ -13,6 +13,7 @@ from headnode.cli.common import (
     context,
     dry_run_option,
     emit,
+    emit_start,
     note,
     output_option,
     printable,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from headnode.workflows.context import Context
     from headnode.workflows.enroll import Plan
     from headnode.workflows.sheet import Row
-
-PREVIEW = 40
 
 
 @click.command()
@@ -94,6 +93,11 @@ def enroll(
 
     at = context(ctx)
     if bmc_scan is not None:
+        if dry_run:
+            raise InvalidInput(
+                "--dry-run cannot be used with --bmc-scan: a scan logs in to BMCs and keeps what it finds",
+                hint="without --rotate it changes nothing on them, and it never enrols",
+            )
         scan_bmcs(ctx, at, bmc_scan, names, bmc_user, bmc_password_file, rotate, output)
         return
     if seen:
@@ -105,12 +109,14 @@ def enroll(
     show_plan(made, output, always=dry_run or not yes)
     if made.problems:
         raise InvalidInput("\n".join(made.problems), hint="nothing was enrolled; correct these and run it again")
+    without = lacking_password(at, made)
+    sealed = password_from_file(at, bmc_password_file) if without else None
     if dry_run:
         note("Dry run: nothing was changed.")
         return
     if made.new:
         confirm(f"Enrol {counted(len(made.new), 'node')}?", yes)
-        made = workflow.enroll(at, rows, sealed_password(at, made, bmc_password_file, yes))
+        made = workflow.enroll(at, rows, sealed or (typed_password(at, yes) if without else None))
         note(f"Enrolled {counted(len(made.new), 'node')}.")
     else:
         note("Nothing to do: all of these are enrolled already.")
@@ -179,8 +185,8 @@ def content(source: str) -> bytes:
 
 def show_plan(made: "Plan", output: str, *, always: bool) -> None:
     """The preview: rows with problems first, then the start of the rest."""
-    from headnode.workflows.enroll import Verdict, summary
-    from headnode.workflows.nodes import document
+    from headnode.workflows.choosing import document
+    from headnode.workflows.enroll import summary
 
     if not (always or made.problems):
         return
@@ -195,27 +201,33 @@ def show_plan(made: "Plan", output: str, *, always: bool) -> None:
             "profile": item.node.profile if item.node else None,
             "problem": "; ".join(item.problems) or None,
         }
-        for item in sorted(made.items, key=lambda item: item.verdict is not Verdict.PROBLEM)
+        for item in made.worst_first
     ]
-    emit(rows[:PREVIEW], "table", ["name", "verdict", "address", "profile", "problem"])
-    if len(rows) > PREVIEW:
-        note(f"… and {counted(len(rows) - PREVIEW, 'more row')}")
+    emit_start(rows, ["name", "verdict", "address", "profile", "problem"])
     note(summary(made))
 
 
-def sealed_password(at: "Context", made: "Plan", file: Path | None, yes: bool) -> str | None:
-    """The BMC password from a file, the site's default or a prompt, sealed at once."""
-    from headnode import vault
+def lacking_password(at: "Context", made: "Plan") -> bool:
+    """Whether there is a new BMC to which no scan has found the password."""
     from headnode.workflows.enroll import found_bmcs
 
     known = found_bmcs(at)
-    if not any(node.bmc and node.bmc.address not in known for node in made.new):
-        return None
+    return any(node.bmc and node.bmc.address not in known for node in made.new)
+
+
+def password_from_file(at: "Context", file: Path | None) -> str | None:
+    """The BMC password that was given, or the site's own, sealed at once."""
+    from headnode import vault
+
     default = at.site.bmc.password_file
     if file is None and default is not None:
         file = at.paths.root / default.lstrip("/")
-    if file is not None:
-        return vault.seal(vault.read_password(file), at.paths.secret_key)
+    return vault.seal(vault.read_password(file), at.paths.secret_key) if file is not None else None
+
+
+def typed_password(at: "Context", yes: bool) -> str | None:
+    from headnode import vault
+
     if not yes and sys.stdin.isatty():
         typed = click.prompt(
             "BMC password (empty: none yet)", hide_input=True, default="", show_default=False, err=True

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 @click.group()
 def gpu() -> None:
-    """Show what nodes' GPUs need, and the rules behind it."""
+    """Show what nodes' GPUs need, and the rules behind it.
+
+    \b
+    Examples:
+      headnode gpu plan gpu[01-08]
+      headnode gpu rules
+    """
 
 
 @gpu.command()
@@ -33,7 +39,7 @@ def plan(ctx: click.Context, nodeset: str, sources: bool, output: str) -> None:
       headnode gpu plan gpu01 --sources
     """
     from headnode.workflows import gpu as workflow
-    from headnode.workflows.nodes import select
+    from headnode.workflows.choosing import select
     from images.nvidia.rules import rules
 
     at = context(ctx)
@@ -42,7 +48,8 @@ def plan(ctx: click.Context, nodeset: str, sources: bool, output: str) -> None:
         found = workflow.planned(at, node)
         if not found.inspected:
             note(f"{node.name} was never inspected, so its GPUs are unknown; 'headnode inspect {node.name}' reads them")
-        note(f"{node.name}: {found.stack.summary}")
+        else:
+            note(f"{node.name}: {found.stack.summary}")
         for item in found.stack.items:
             urls = [rules().sources[name].url for name in item.sources]
             rows.append({"node": node.name, "kind": item.kind.value, "value": item.value, "reason": item.reason,

@@ -6,7 +6,7 @@ import click
 
 from headnode.cli.common import confirm, context, dry_run_option, emit, note, output_option, yes_option
 from headnode.cli.people import split_names
-from headnode.errors import InvalidInput, counted
+from headnode.errors import counted
 
 if TYPE_CHECKING:
     from headnode.directory.entries import Group
@@ -29,6 +29,12 @@ def group() -> None:
     """Add and change groups of people.
 
     Everybody has a group of their own; these are the others. A GID is given once and never to another group.
+
+    \b
+    Examples:
+      headnode group add vision --description "computer vision"
+      headnode group members vision --add alice,bob
+      headnode group list
     """
 
 
@@ -47,18 +53,13 @@ def add(ctx: click.Context, name: str, gid: int | None, description: str, output
       headnode group add vision --description "computer vision"
       headnode group add legacy --gid 30100
     """
-    from headnode.workflows import people, personfields
+    from headnode.workflows import people
 
-    at = context(ctx)
-    personfields.group_name(name)
+    made = people.add_group(context(ctx), name, gid, description, rehearsal=dry_run)
+    emit([document(made)], output, COLUMNS, ["members"])
     if dry_run:
-        with people.directory(at, writing=True) as found:
-            if next(found.groups([name]), None) is not None:
-                raise InvalidInput(f"there is a group '{name}' already; nothing was changed")
         note(f"Dry run: the group {name} would be added; nothing was changed.")
         return
-    made = people.add_group(at, name, gid, description)
-    emit([document(made)], output, COLUMNS, ["members"])
     note(f"Added the group {made.name} with GID {made.number}.")
 
 
@@ -99,8 +100,8 @@ def members(ctx: click.Context, name: str, joining: str, leaving: str, output: s
 
     at = context(ctx)
     add, remove = split_names(joining), split_names(leaving)
-    if (add or remove) and not dry_run:
-        found = people.change_members(at, name, add, remove)
+    if add or remove:
+        found = people.change_members(at, name, add, remove, rehearsal=dry_run)
     else:
         with people.directory(at) as directory:
             found = directory.group(name)
@@ -129,8 +130,7 @@ def remove(ctx: click.Context, name: str, dry_run: bool, yes: bool) -> None:
     from headnode.workflows import people
 
     at = context(ctx)
-    with people.directory(at, writing=True) as directory:
-        found = directory.group(name)
+    found = people.remove_group(at, name, rehearsal=True)
     note(f"{name} has {counted(len(found.members), 'member')} and the GID {found.number}, which is never given again.")
     if dry_run:
         note("Dry run: nothing was changed.")

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,16 @@ kernel_option = click.option(
 
 @click.group()
 def image() -> None:
-    """Build images and the ramdisk, and look after them."""
+    """Build images and the ramdisk, and look after them.
+
+    \b
+    Examples:
+      headnode image ramdisk
+      headnode image build gpu
+      headnode image list
+      headnode image diff gpu@2 gpu@3
+      headnode image gc --dry-run
+    """
 
 
 @image.command()
@@ -78,9 +86,12 @@ def list_(ctx: click.Context, name: str | None, output: str) -> None:
     """
     from headnode.workflows import images
 
-    found = images.list_images(context(ctx), name)
+    at = context(ctx)
+    found = images.list_images(at, name)
     if not found and output in ("table", "wide"):
-        note("There are no images yet; 'headnode image build base' makes one.")
+        wanted = name or next((profile.image for profile in at.site.profiles.values() if profile.image), "base")
+        known = f"There is no image '{name}'" if name else "There are no images"
+        note(f"{known} yet; 'headnode image build {wanted}' makes one.")
         return
     emit([row(one) for one in found], output, COLUMNS, ["sha256"])
 
@@ -88,20 +99,24 @@ def list_(ctx: click.Context, name: str | None, output: str) -> None:
 @image.command()
 @click.argument("reference")
 @click.option("--packages", is_flag=True, help="Its packages instead.")
+@click.option("--sbom", is_flag=True, help="Its bill of materials instead, as CycloneDX, for vulnerability scanners.")
 @output_option("yaml")
 @click.pass_context
-def show(ctx: click.Context, reference: str, packages: bool, output: str) -> None:
-    """Show an image, or its packages.
+def show(ctx: click.Context, reference: str, packages: bool, sbom: bool, output: str) -> None:
+    """Show an image, its packages or its bill of materials.
 
     \b
     Examples:
       headnode image show gpu@3
       headnode image show gpu --packages -o csv
+      headnode image show gpu@3 --sbom > gpu@3.cdx.json
     """
     from headnode.workflows import images
 
     found = images.find(context(ctx), reference)
-    if packages:
+    if sbom:
+        click.echo(images.bill_of_materials(found), nl=False)
+    elif packages:
         emit(found.packages, output, ["name", "version", "architecture"])
     else:
         emit([{**row(found), "url": found.url, "manifest": dict(found.manifest)}], output, COLUMNS)
@@ -243,7 +258,7 @@ def seed(ctx: click.Context, node: str, target: Path | None, cidata: bool) -> No
       headnode image seed gpu07 --cidata --output gpu07-answers.iso
     """
     from headnode.workflows import seeding
-    from headnode.workflows.nodes import select
+    from headnode.workflows.choosing import select
 
     at = context(ctx)
     for found in select(at, node):
@@ -322,27 +337,37 @@ def megabytes(size: int) -> str:
 
 
 class progress_lines:
-    """A spinner with the stage and its seconds on a terminal, one line for each stage anywhere else; on stderr."""
+    """On a terminal a bar with the stage and its seconds, one line for each stage anywhere else; on stderr."""
 
-    def __enter__(self) -> Callable[[str], None]:
+    def __enter__(self) -> "progress_lines":
         self._begun = time.monotonic()
-        self._status: Any = None
+        self._bar: Any = None
         if sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            self._status = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._status.add_task("starting")
-            self._status.start()
-        return self.tell
+            columns = (
+                SpinnerColumn(),
+                BarColumn(),
+                TextColumn("{task.fields[share]}"),
+                TextColumn("{task.description}"),
+            )
+            self._bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+            # Until a share of the whole is told there is none to show, and the bar only moves.
+            self._task = self._bar.add_task("starting", total=None, share="")
+            self._bar.start()
+        return self
 
-    def tell(self, stage: str) -> None:
-        if self._status is not None:
-            self._status.update(self._task, description=stage)
+    def __call__(self, stage: str, /) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, description=stage)
         else:
             note(f"{time.monotonic() - self._begun:6.1f} s  {stage}")
 
+    def reached(self, share: float, /) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, total=1.0, completed=share, share=f"{share:4.0%}")
+
     def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        if self._bar is not None:
+            self._bar.stop()

@@ -33,6 +33,13 @@ def lab() -> None:
 
     A head node, emulated machines with a BMC each, and the networks between them, in network namespaces and directories
     of their own: nothing else on this machine is changed, and 'headnode lab down' removes all of it.
+
+    \b
+    Examples:
+      headnode lab up --deploy
+      headnode lab status
+      headnode lab shell headnode nodes
+      headnode lab down --yes
     """
 
 

@@ -16,7 +16,13 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group()
 def mirror() -> None:
-    """Carry packages to a site without Internet."""
+    """Carry packages to a site without Internet.
+
+    \b
+    Examples:
+      headnode mirror export /mnt/usb/packages.tar
+      headnode mirror import /mnt/usb/packages.tar --sha256 0f1e…
+    """
 
 
 @mirror.command()

@@ -35,9 +35,9 @@ def nodes(ctx: click.Context, nodeset: str | None, output: str) -> None:
       headnode nodes @a100 -o json
       headnode nodes -o name | xargs …
     """
-    from headnode.workflows import nodes as workflow
+    from headnode.workflows import choosing
 
-    found = [workflow.document(node) for node in workflow.select(context(ctx), nodeset)]
+    found = [choosing.document(node) for node in choosing.select(context(ctx).only_looking(), nodeset)]
     if not found and output in ("table", "wide"):
         note("No nodes yet: 'headnode enroll --help' says how to add some.")
         return
@@ -47,9 +47,10 @@ def nodes(ctx: click.Context, nodeset: str | None, output: str) -> None:
 
 @click.command()
 @click.argument("nodeset", type=NodeSetType())
+@click.option("--hardware", is_flag=True, help="What it is made of, as it was last inspected, instead.")
 @output_option()
 @click.pass_context
-def show(ctx: click.Context, nodeset: str, output: str) -> None:
+def show(ctx: click.Context, nodeset: str, hardware: bool, output: str) -> None:
     """Show everything about a node, and where each value comes from.
 
     A value comes from the node itself, one of its groups, its profile, a parent profile, the site's defaults
@@ -59,20 +60,43 @@ def show(ctx: click.Context, nodeset: str, output: str) -> None:
     Examples:
       headnode show gpu01
       headnode show gpu01 -o json
+      headnode show gpu[01-08] --hardware
     """
     import json
 
+    from headnode.workflows import choosing
     from headnode.workflows import nodes as workflow
 
     at = context(ctx)
-    found = [workflow.description(at.site, item) for item in workflow.select(at, nodeset)]
+    nodes = choosing.select(at, nodeset)
+    found = workflow.hardware(at, nodes) if hardware else [workflow.description(at.site, node) for node in nodes]
+    if len(found) < len(nodes):
+        note(f"{len(nodes) - len(found)} of them have not been inspected yet.")
     if output == "json":
         click.echo(json.dumps(found if len(found) != 1 else found[0], indent=2))
     elif output == "yaml":
         click.echo(to_yaml(found if len(found) != 1 else found[0]), nl=False)
     else:
         for document in found:
-            show_one(document, output)
+            (show_hardware if hardware else show_one)(document, output)
+
+
+def show_hardware(document: dict[str, Any], output: str) -> None:
+    from headnode.workflows.hardware import shown
+
+    if output == "name":
+        click.echo(document["name"])
+        return
+    report = shown(document["hardware"])
+    rows = [{"what": title, "value": value} for title, value in report.facts]
+    if output == "csv":
+        click.echo(to_csv(rows), nl=False)
+        return
+    click.echo(f"{document['name']}\n\n{to_table(rows, ['what', 'value'])}", nl=False)
+    for table in report.tables:
+        lines = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        click.echo(f"\n{table.title}: {table.total}\n{to_table(lines, table.columns)}", nl=False)
+    click.echo()
 
 
 def show_one(document: dict[str, Any], output: str) -> None:
@@ -113,12 +137,13 @@ def set_(
       headnode set gpu07 kernel_args='pci=realloc quiet'
       headnode set gpu07 kernel_args= --yes
     """
+    from headnode.workflows import choosing
     from headnode.workflows import nodes as workflow
 
     at = context(ctx)
     wanted = workflow.parse_assignments(at.site, assignments)
-    chosen = workflow.select(at, nodeset)
-    planned = workflow.plan_set(at, chosen, wanted)
+    chosen = choosing.select(at, nodeset)
+    planned = workflow.set_fields(at, [node.name for node in chosen], wanted, rehearsal=True)
     if not planned:
         note("Nothing to do: these nodes are like that already.")
     else:
@@ -132,7 +157,8 @@ def set_(
         return
     if planned:
         confirm(f"Change {counted(len({edit.node for edit in planned}), 'node')}?", yes)
-        workflow.set_fields(at, [node.name for node in chosen], wanted)
+        done = workflow.set_fields(at, [node.name for node in chosen], wanted)
+        note(f"Changed {counted(len({edit.node for edit in done}), 'node')}.")
     if not no_publish:
         from headnode.cli.publish import publish_after_change
 
@@ -157,10 +183,12 @@ def retire(ctx: click.Context, nodeset: str, dry_run: bool, yes: bool) -> None:
     """
     from headnode.cli.publish import publish_after_change
     from headnode.nodeset import fold
+    from headnode.workflows import choosing
     from headnode.workflows import nodes as workflow
 
     at = context(ctx)
-    names = [node.name for node in workflow.select(at, nodeset)]
+    names = [node.name for node in choosing.select(at, nodeset)]
+    workflow.retire(at, names, rehearsal=True)
     if dry_run:
         note(f"Would retire {counted(len(names), 'node')}: {fold(names)}. Nothing was changed.")
         return
@@ -184,10 +212,10 @@ def events(ctx: click.Context, nodeset: str | None, limit: int, output: str) -> 
       headnode events gpu[01-16]
       headnode events gpu07 --limit 200 -o json
     """
-    from headnode.workflows import nodes as workflow
+    from headnode.workflows import choosing
 
-    at = context(ctx)
-    names = None if nodeset is None else [node.name for node in workflow.select(at, nodeset, retired=True)]
+    at = context(ctx).only_looking()
+    names = None if nodeset is None else [node.name for node in choosing.select(at, nodeset, retired=True)]
     found = [
         {
             "at": event.at.isoformat(timespec="seconds") if event.at else None,

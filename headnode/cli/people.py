@@ -1,6 +1,5 @@
 """headnode user: add, list, show, set, lock, unlock, passwd, remove, import, audit."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from headnode.errors import InvalidInput, counted, shown
 
 if TYPE_CHECKING:
     from headnode.directory.entries import Person
-    from headnode.workflows.personfields import Wish
 
 COLUMNS = ["name", "uid", "full_name", "groups", "locked"]
 WIDE = ["email", "ssh_keys", "shell", "home"]
@@ -48,6 +46,13 @@ def user() -> None:
 
     People are added once and are the same on every node: name, UID, groups, home and SSH keys. A UID is given once and
     never to anybody else.
+
+    \b
+    Examples:
+      headnode user add alice --name "Alice Doe" --ssh-key ~/alice.pub --groups vision
+      headnode user import people.csv --dry-run
+      headnode user lock alice
+      headnode user audit
     """
 
 
@@ -64,8 +69,12 @@ def keys_from(given: tuple[str, ...]) -> tuple[str, ...]:
             continue
         try:
             lines = Path(text).expanduser().read_text().splitlines()
-        except (OSError, ValueError):
-            raise InvalidInput(f"--ssh-key is {shown(text)}; use a key in quotes, or the name of a .pub file") from None
+        except (OSError, ValueError) as error:
+            why = f" ({error.strerror})" if isinstance(error, OSError) else ""
+            raise InvalidInput(
+                f"--ssh-key is {shown(text)}, which is no file that can be read{why}; "
+                "use a key in quotes, or the name of a .pub file"
+            ) from None
         found += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     return tuple(dict.fromkeys(key for key in found if key))
 
@@ -106,32 +115,17 @@ def add(
     at = context(ctx)
     wish = personfields.Wish(name, full_name, email, keys_from(ssh_key), split_names(groups), shell, uid)
     password = given_password(password_file, from_input)
-    personfields.judge(wish)
-    if dry_run:
-        preview_add(at, wish, output)
-        return
-    person = people.add(at, wish, password)
+    person = people.add(at, wish, password, rehearsal=dry_run)
     emit([document(person)], output, COLUMNS, WIDE)
+    if dry_run:
+        note("Dry run: nothing was changed." + ("" if uid else " The UID is the next that is free now."))
+        return
     note(f"Added {person.name} with UID {person.number}.")
     if former := people.former_number(at, person):
         note(
             f"Somebody called {name} had UID {former} before, and still owns files. Was it the same person? Then remove"
         )
         note(f"{name} and add them with --uid {former}.")
-
-
-def preview_add(at: Any, wish: "Wish", output: str) -> None:
-    from headnode.workflows import peopleimport
-
-    row = peopleimport.Row("command line", wish)
-    made = peopleimport.prepare(at, [row])
-    if made.problems:
-        raise InvalidInput("\n".join(made.problems), hint="nothing was changed")
-    if not made.new:
-        raise InvalidInput(f"'{wish.name}' is in the directory already; nothing was changed")
-    shown_person = document(wish.person(wish.number or -1))
-    emit([{**shown_person, "uid": wish.number, "gid": wish.number}], output, COLUMNS, WIDE)
-    note("Dry run: nothing was changed." + ("" if wish.number else " The UID is given when it is done."))
 
 
 @user.command("list")
@@ -200,7 +194,7 @@ def set_(ctx: click.Context, /, name: str, ssh_key: tuple[str, ...], groups: str
       headnode user set alice --groups vision,admin --yes
       headnode user set alice --ssh-key ~/new.pub --ssh-key ~/laptop.pub --dry-run
     """
-    from headnode.workflows import people, personfields
+    from headnode.workflows import people
 
     at = context(ctx)
     changes: dict[str, Any] = {key: value for key, value in texts.items() if value is not None}
@@ -210,10 +204,7 @@ def set_(ctx: click.Context, /, name: str, ssh_key: tuple[str, ...], groups: str
         changes["groups"] = tuple(sorted(split_names(groups)))
     if not changes:
         raise InvalidInput("say what to change: --name, --email, --ssh-key, --groups or --shell")
-    with people.directory(at, writing=True) as found:
-        before = found.person(name)
-    after = replace(before, **changes)
-    personfields.judge(personfields.Wish.of(after))
+    before, after = people.change(at, name, changes, rehearsal=True)
     rows = [
         {"field": key, "now": getattr(before, key), "then": getattr(after, key)}
         for key in changes

@@ -12,6 +12,7 @@ from headnode.cli.common import (
     context,
     dry_run_option,
     emit,
+    emit_start,
     note,
     output_option,
     printable,
@@ -22,8 +23,6 @@ from headnode.errors import InvalidInput, counted, shown
 
 if TYPE_CHECKING:
     from headnode.workflows.peopleimport import Plan
-
-PREVIEW = 20
 
 
 password_options = [
@@ -133,7 +132,7 @@ def import_(ctx: click.Context, file: str, renumber: bool, output: str, dry_run:
 
 def show_plan(made: "Plan", output: str) -> None:
     """The preview: rows with problems first, then the start of the rest."""
-    from headnode.workflows.enroll import Verdict
+    from headnode.workflows.verdicts import Verdict
 
     rows: list[dict[str, Any]] = [
         {
@@ -144,14 +143,12 @@ def show_plan(made: "Plan", output: str) -> None:
             "groups": list(item.wish.groups),
             "problem": "; ".join(item.problems) or None,
         }
-        for item in sorted(made.items, key=lambda item: item.verdict is not Verdict.PROBLEM)
+        for item in made.worst_first
     ]
     if output not in ("table", "wide"):
         emit(rows, output, ["name"])
         return
-    emit(rows[:PREVIEW], "table", ["name", "verdict", "uid", "full_name", "groups", "problem"])
-    if len(rows) > PREVIEW:
-        note(f"… and {counted(len(rows) - PREVIEW, 'more row')}")
+    emit_start(rows, ["name", "verdict", "uid", "full_name", "groups", "problem"])
     counts = {verdict: len(made.of(verdict)) for verdict in Verdict}
     note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
 

@@ -40,7 +40,7 @@ def power(
         request = {"verb": "power", "action": "status", "fanout": fanout}
         finish(ctx, ask_set(at, nodeset, request, progress()), output)
         return
-    from headnode.workflows import nodes as choosing
+    from headnode.workflows import choosing
     from headnode.workflows import power as workflow
 
     nodes = choosing.select(at, nodeset)
@@ -77,7 +77,7 @@ def bootdev(
       headnode bootdev bios gpu07 --once
       headnode bootdev disk gpu07 --persistent
     """
-    from headnode.workflows import nodes as choosing
+    from headnode.workflows import choosing
     from headnode.workflows import power as workflow
 
     at = context(ctx)

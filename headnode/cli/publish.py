@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headnode.cli.common import NodeSetType, context, dry_run_option, note, warn
+from headnode.cli.common import NodeSetType, context, dry_run_option, note, printable, warn
 from headnode.errors import InvalidInput, NotFound, PublishFailed, counted, shown
 
 if TYPE_CHECKING:
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--full", is_flag=True, help="Compare every file, not only those of changed nodes.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Compare every file, not only those of changed nodes, and remove what nobody published.",
+)
 @dry_run_option
 @click.pass_context
 def publish(ctx: click.Context, full: bool, dry_run: bool) -> None:
@@ -22,6 +26,9 @@ def publish(ctx: click.Context, full: bool, dry_run: bool) -> None:
     New files are checked by the programs that will read them before any of them is swapped in; when one is
     refused, everything stays as it was.
 
+    With --full, files that were changed by hand are put right, and what is in the published tree and is not known to
+    the inventory goes: entries of nodes that a lost or replaced database had. 'headnode diff' shows them first.
+
     \b
     Examples:
       headnode publish
@@ -29,15 +36,16 @@ def publish(ctx: click.Context, full: bool, dry_run: bool) -> None:
       headnode publish --full
     """
     at = context(ctx)
-    if dry_run:
-        from headnode.workflows import publishing
-
-        changes = publishing.preview(at)
-        for path, _, then in changes:
-            click.echo(f"{'remove' if then is None else 'write'} {path}")
-        note(f"Dry run: {counted(len(changes), 'file')} would change.")
+    if not dry_run:
+        publish_and_tell(at, full=full)
         return
-    publish_and_tell(at, full=full)
+    from headnode.workflows import publishing
+
+    changes, warnings = publishing.rehearse(at, full=full)
+    warn(warnings)
+    for change in changes:
+        click.echo(f"{'remove' if change.then is None else 'write'} {on_one_line(change.path)}")
+    note(f"Dry run: {counted(len(changes), 'file')} would change.")
 
 
 def publish_after_change(at: "Context") -> None:
@@ -75,7 +83,7 @@ def render(ctx: click.Context, target: str, overlay: bool) -> None:
       headnode render dnsmasq/provision.conf
     """
     from headnode.workflows import publishing
-    from headnode.workflows.nodes import select
+    from headnode.workflows.choosing import select
 
     at = context(ctx)
     if "/" in target:
@@ -100,6 +108,9 @@ def render(ctx: click.Context, target: str, overlay: bool) -> None:
 def diff(ctx: click.Context) -> None:
     """Show what a publish would change.
 
+    Every file is compared, as by 'headnode publish --full': only that puts right what was changed by hand, and removes
+    files that the inventory knows nothing of.
+
     Exit code 0 when there is nothing to publish, 1 when there is.
 
     \b
@@ -109,10 +120,14 @@ def diff(ctx: click.Context) -> None:
     from headnode.workflows import publishing
 
     changes = publishing.preview(context(ctx))
-    for path, now, then in changes:
-        lines = difflib.unified_diff(lines_of(now), lines_of(then), f"live/{path}", f"new/{path}", lineterm="")
-        for line in lines:
-            click.echo(line)
+    for change in changes:
+        path = on_one_line(change.path)
+        names = f"live/{path}", "/dev/null" if change.then is None else f"new/{path}"
+        lines = list(difflib.unified_diff(lines_of(change.now), lines_of(change.then), *names, lineterm=""))
+        # One that is empty, or differs in its mode alone, is named all the same.
+        click.echo("\n".join(lines or [f"--- {names[0]}", f"+++ {names[1]}"]))
+    if strangers := sum(change.stranger for change in changes):
+        note(f"Unknown to the inventory: {counted(strangers, 'file')}; only 'headnode publish --full' removes such.")
     if not changes:
         note("Nothing to publish: what is live is up to date.")
     ctx.exit(1 if changes else 0)
@@ -134,7 +149,7 @@ def known_hosts(ctx: click.Context, nodeset: str | None) -> None:
       headnode known-hosts @all >> ~/.ssh/known_hosts
     """
     from headnode.workflows import hostkeys
-    from headnode.workflows.nodes import select
+    from headnode.workflows.choosing import select
     from images.knownhosts import KNOWN_HOSTS, KnownHosts
 
     at = context(ctx)
@@ -143,6 +158,11 @@ def known_hosts(ctx: click.Context, nodeset: str | None) -> None:
         return
     published = KnownHosts(hostkeys.authority_line(at, make=True)).site_files(at.site)
     click.echo(published[KNOWN_HOSTS].content.decode(), nl=False)
+
+
+def on_one_line(path: str) -> str:
+    """Anybody may have put a file there, under any name."""
+    return printable([path])[0]
 
 
 def lines_of(content: bytes | None) -> list[str]:

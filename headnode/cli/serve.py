@@ -32,6 +32,8 @@ def up(ctx: click.Context) -> None:
 
     configure()
     at = context(ctx)
+    # Before anything is started: each service that needs it would say the same, one after another.
+    serve.require_interface(at, "provision")
     supervisor = serve.supervisor(at)
 
     def ready() -> None:
@@ -71,7 +73,10 @@ def check(ctx: click.Context, output: str) -> None:
 
     found = list(workflow.check(context(ctx)))
     rows = [{"name": f.check, "result": f.result.value, "message": f.message, "hint": f.hint or None} for f in found]
-    emit(rows, output, ["result", "name", "message", "hint"])
+    emit(rows, output, ["result", "name", "message"], ["hint"])
+    if output == "table":
+        for hint in dict.fromkeys(one.hint for one in found if one.hint):
+            note(f"  hint: {hint} ({', '.join(one.check for one in found if one.hint == hint)})")
     ctx.exit(1 if any(f.result is workflow.Result.FAILED for f in found) else 0)
 
 
@@ -143,7 +148,13 @@ def seen(ctx: click.Context, output: str) -> None:
 
 @click.group(hidden=True)
 def service() -> None:
-    """Run or describe single services; for systemd."""
+    """Run or describe single services; for systemd.
+
+    \b
+    Examples:
+      headnode service units --directory /etc/systemd/system
+      headnode service run dnsmasq
+    """
 
 
 @service.command("run")

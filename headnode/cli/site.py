@@ -142,7 +142,13 @@ def asked(question: str, default: str | None, check: Callable[[str], Any]) -> An
 
 @click.group()
 def site() -> None:
-    """Check and describe site.yaml."""
+    """Check and describe site.yaml.
+
+    \b
+    Examples:
+      headnode site check
+      headnode site schema > site.schema.json
+    """
 
 
 @site.command()

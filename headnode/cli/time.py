@@ -22,7 +22,7 @@ def time_(ctx: click.Context, nodeset: str | None, output: str) -> None:
       headnode time gpu[01-08] -o json
     """
     from headnode.workflows import clocks
-    from headnode.workflows.nodes import select
+    from headnode.workflows.choosing import select
 
     at = context(ctx)
     found = clocks.readings(at, select(at, nodeset))

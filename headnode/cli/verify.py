@@ -41,8 +41,9 @@ def verify(
       headnode verify @all --last
     """
     from headnode.workflows import verify as workflow
+    from headnode.workflows.burnin import burned_in, write_report
+    from headnode.workflows.choosing import select
     from headnode.workflows.discovery import parse_duration
-    from headnode.workflows.nodes import select
 
     at = context(ctx)
     nodes = select(at, nodeset)
@@ -61,10 +62,8 @@ def verify(
         click.echo(json.dumps(workflow.document(nodes, said), indent=2))
     else:
         show(nodes, said, [str(item) for item in odd])
-    if burn_in:
-        from headnode.workflows.burnin import write_report
-
-        note(f"Report with plots: {write_report(at, said)}")
+    if burned_in(said):
+        note(f"Report with plots: {write_report(at, said, [str(item) for item in odd])}")
     if any(node.state != "up" for node in nodes):
         ctx.exit(1)
 

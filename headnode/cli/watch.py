@@ -58,7 +58,7 @@ def row(node: "Node", work: "Deployment | None", meter: Meter, now: float) -> tu
     return (
         node.name,
         node.state.value,
-        node.reason or work.step or waiting,
+        work.reason or (node.reason if work.intent != "rescue" else None) or work.step or waiting,
         "" if work.percent is None else str(work.percent),
         "" if speed is None or not running else f"{speed / 1e6:.1f} MB/s",
         "" if left is None or not running else clock(left),
@@ -74,22 +74,37 @@ def clock(seconds: float) -> str:
 def watch_until_done(at: "Context", nodes: "Sequence[Node]") -> None:
     """Until all have finished; exit code 1 when one failed. Ctrl-C leaves it, the work goes on."""
     try:
-        current = follow(at, [node.name for node in nodes])
+        ended = follow(at, [node.name for node in nodes])
     except KeyboardInterrupt:
         note("No longer watching; the work goes on. 'headnode nodes' shows how far it is.")
         raise click.exceptions.Exit(130) from None
-    failed = [node for node in current if node.state == "failed"]
-    for node in failed:
-        note(f"{node.name} failed: {node.phase}: {node.reason}")
-    if failed:
+    trouble = {node.name: said for node, work in ended if (said := problem(node, work))}
+    for name, said in trouble.items():
+        note(f"{name} failed: {said}")
+    if trouble:
         raise click.exceptions.Exit(1)
 
 
-def follow(at: "Context", names: "Sequence[str]") -> "list[Node]":
+def problem(node: "Node", work: "Deployment | None") -> str:
+    """Why it did not become what was asked for; nothing when it did. Pure."""
+    if node.state == "failed" and (work is None or work.intent != "rescue"):
+        return f"{node.phase}: {node.reason}"
+    if work is None or work.result == "done":
+        return ""
+    return work.reason or "nothing was heard of it in time"
+
+
+def over(node: "Node", work: "Deployment | None", now: float) -> bool:
+    """Whether there is nothing more to wait for. A rescue changes no state: only its own record says that it began."""
+    from headnode.lifecycle import WORKING
+
+    waiting = work is not None and work.finished is None and now < work.deadline.timestamp()
+    return node.state not in WORKING and not waiting
+
+
+def follow(at: "Context", names: "Sequence[str]") -> "list[tuple[Node, Deployment | None]]":
     from rich.console import Console
     from rich.live import Live
-
-    from headnode.lifecycle import WORKING
 
     console = Console(stderr=True)
     meters = {name: Meter() for name in names}
@@ -97,25 +112,36 @@ def follow(at: "Context", names: "Sequence[str]") -> "list[Node]":
     live = Live(console=console, refresh_per_second=4)
     with live if console.is_terminal else nullcontext():
         while True:
-            rows, current = look(at, names, meters)
+            found, now = under_way(at, names), time.time()
+            rows = measured(found, meters, now)
             if console.is_terminal:
                 live.update(table(rows))
             else:
                 tell_changes(rows, told)
-            if all(node.state not in WORKING for node in current):
-                return current
+            if all(over(node, work, now) for node, work in found):
+                return found
             time.sleep(EVERY)
+
+
+def under_way(at: "Context", names: "Sequence[str]") -> "list[tuple[Node, Deployment | None]]":
+    current = at.inventory.nodes(names)
+    works = {work.node: work for work in at.inventory.deployments(current, limit_each=1)}
+    return [(node, works.get(node.name)) for node in current]
+
+
+def measured(
+    found: "Sequence[tuple[Node, Deployment | None]]", meters: Mapping[str, Meter], now: float
+) -> list[tuple[str, ...]]:
+    for node, work in found:
+        meters[node.name].add(now, work.received if work else None)
+    return [row(node, work, meters[node.name], now) for node, work in found]
 
 
 def look(
     at: "Context", names: "Sequence[str]", meters: Mapping[str, Meter]
 ) -> "tuple[list[tuple[str, ...]], list[Node]]":
-    current = at.inventory.nodes(names)
-    now = time.time()
-    works = {work.node: work for work in at.inventory.deployments(current, limit_each=1)}
-    for name, work in works.items():
-        meters[name].add(now, work.received)
-    return [row(node, works.get(node.name), meters[node.name], now) for node in current], current
+    found = under_way(at, names)
+    return measured(found, meters, time.time()), [node for node, _ in found]
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> Any:

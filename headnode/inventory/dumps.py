@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL, inspect, make_url, text
 
 from headnode import run
 from headnode.errors import HeadnodeError, ProgramFailed
+from headnode.inventory.engine import engine_of, failures_explained
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 LONG = 3600.0
@@ -63,17 +64,16 @@ def problems(kind: str, source: Path) -> list[str]:
     return [] if found == ["ok"] else found
 
 
-def occupied(url: str | None, default: Path) -> bool:
-    """Whether there is an inventory already, with anything in it that could be lost."""
-    from headnode.inventory.store import Inventory
-
-    if not url and not default.exists():
-        return False
-    found = Inventory.open(url, default)
+def occupied(url: str) -> bool:
+    """Whether a server has an inventory already, with anything in it that could be lost; asking changes nothing."""
+    engine = engine_of(url)
     try:
-        return bool(found.nodes(retired=True))
+        with failures_explained(engine), engine.connect() as connection:
+            if not inspect(connection).has_table("nodes"):
+                return False
+            return connection.execute(text("SELECT 1 FROM nodes LIMIT 1")).scalar() is not None
     finally:
-        found.close()
+        engine.dispose()
 
 
 def connected(path: Path) -> sqlite3.Connection:

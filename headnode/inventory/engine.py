@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from headnode.errors import HeadnodeError
 
 # The newest migration; a test compares it with the files, so that opening need not import alembic.
-HEAD = "0004"
+HEAD = "0005"
 # Any number will do, as long as every head node uses the same.
 UPGRADE_LOCK = 4_862_311
 
@@ -23,14 +23,7 @@ def sqlite_url(path: Path) -> URL:
 
 def open_engine(url: str | URL) -> Engine:
     """An engine at the newest schema; a database of a newer Headnode is refused, an older one upgraded."""
-    try:
-        found = make_url(url)
-    except (ArgumentError, ValueError):
-        # The text is not repeated: it may hold a password.
-        raise HeadnodeError(
-            "database.url in site.yaml is not a URL; use one such as postgresql://headnode@db.example.org/headnode"
-        ) from None
-    engine = sqlite_engine(found) if found.get_backend_name() == "sqlite" else postgresql_engine(found)
+    engine = engine_of(url)
     try:
         with failures_explained(engine):
             if current_version(engine) != HEAD:
@@ -39,6 +32,18 @@ def open_engine(url: str | URL) -> Engine:
         engine.dispose()
         raise
     return engine
+
+
+def engine_of(url: str | URL) -> Engine:
+    """An engine for whatever is there; nothing is asked of it yet."""
+    try:
+        found = make_url(url)
+    except (ArgumentError, ValueError):
+        # The text is not repeated: it may hold a password.
+        raise HeadnodeError(
+            "database.url in site.yaml is not a URL; use one such as postgresql://headnode@db.example.org/headnode"
+        ) from None
+    return sqlite_engine(found) if found.get_backend_name() == "sqlite" else postgresql_engine(found)
 
 
 @contextmanager

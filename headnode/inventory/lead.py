@@ -15,6 +15,9 @@ from sqlalchemy.exc import DBAPIError
 
 
 class Lead(Protocol):
+    grace: float
+    """Seconds to wait before the first act: whoever had it before may not have noticed yet that it is over."""
+
     def held(self) -> bool:
         """Whether it still is ours; a database that was restarted may have given it to another."""
         ...
@@ -23,6 +26,8 @@ class Lead(Protocol):
 
 
 class FileLead:
+    grace = 0.0
+
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
@@ -34,6 +39,9 @@ class FileLead:
 
 
 class SessionLead:
+    # Its holder looks every second (headnode/reconcile/duties.py).
+    grace = 3.0
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 

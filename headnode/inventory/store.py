@@ -12,6 +12,7 @@ from headnode.inventory import ledger
 from headnode.inventory.accounts import Accounts
 from headnode.inventory.changes import Change, digest
 from headnode.inventory.engine import failures_explained, open_engine, sqlite_url
+from headnode.inventory.history import History
 from headnode.inventory.lead import Lead, take
 from headnode.inventory.rows import chunks, deployment_from_row, event_from_row, load_nodes, sighting_from_row
 from headnode.inventory.tables import (
@@ -39,6 +40,7 @@ class Inventory:
         snapshot = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
         self._readers = engine.execution_options(**snapshot)
         self.accounts = Accounts(engine)
+        self.history = History(engine)
 
     @classmethod
     def open(cls, url: str | None, default: Path) -> "Inventory":
@@ -49,14 +51,16 @@ class Inventory:
         self._engine.dispose()
 
     @contextmanager
-    def change(self, actor: str, cause: str) -> Iterator[Change]:
-        """One transaction: all of it happens, or nothing."""
+    def change(self, actor: str, cause: str, *, rehearsal: bool = False) -> Iterator[Change]:
+        """One transaction: all of it happens, or nothing; in a rehearsal all of it is judged, and nothing happens."""
         with (
             failures_explained(self._engine),
             self._engine.connect().execution_options(writing=True) as connection,
-            connection.begin(),
+            connection.begin() as transaction,
         ):
             yield Change(connection, actor, cause)
+            if rehearsal:
+                transaction.rollback()
 
     def lead(self, name: str) -> Lead | None:
         """The right to do what only one process of all head nodes may do, or nothing while another has it."""
@@ -158,20 +162,6 @@ class Inventory:
         with self._reading() as connection:
             return [event_from_row(row) for row in reversed(connection.execute(query).all())]
 
-    def newest_events(self, kind: str, names: Collection[str]) -> dict[str, Event]:
-        """Node → its newest event of this kind."""
-        found: dict[str, Event] = {}
-        with self._reading() as connection:
-            for batch in chunks(names):
-                newest = (
-                    select(func.max(events.c.id))
-                    .where(events.c.node.in_(batch), events.c.kind == kind)
-                    .group_by(events.c.node)
-                )
-                for row in connection.execute(select(events).where(events.c.id.in_(newest))):
-                    found[row.node] = event_from_row(row)
-        return found
-
     def newest_event(self) -> int:
         with self._reading() as connection:
             return int(connection.execute(select(func.max(events.c.id))).scalar() or 0)
@@ -252,6 +242,18 @@ class Inventory:
         with self._reading() as connection:
             row = connection.execute(query).first()
         return None if row is None else (deployment_from_row(row, node.name), node)
+
+    def installed(self, of: Collection[Node]) -> set[str]:
+        """Names of those whose newest installation was finished."""
+        names = {node.id: node.name for node in of}
+        newest = select(func.max(deployments.c.id)).where(deployments.c.intent == Intent.DEPLOY.value)
+        found: set[str] = set()
+        with self._reading() as connection:
+            for batch in chunks(names):
+                numbers = newest.where(deployments.c.node_id.in_(batch)).group_by(deployments.c.node_id)
+                query = select(deployments.c.node_id).where(deployments.c.id.in_(numbers))
+                found |= {names[n] for n in connection.execute(query.where(deployments.c.result == "done")).scalars()}
+        return found
 
     def deployed_disks(self, node: Node) -> dict[str, str]:
         """The layout's names for disks → serial numbers, as they were at the last deployment that was finished."""

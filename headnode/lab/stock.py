@@ -9,12 +9,12 @@ from pathlib import Path
 
 import images
 from headnode.paths import Paths
-from images.bootstrap import Progress
 from images.build import build as build_image
 from images.ramdisk import build as ramdisk
 from images.ramdisk.recipe import ramdisk_recipe
 from images.recipes import LOADERS, Recipe, in_order
 from images.signing import KEY, PUBLIC, signer
+from images.stages import Progress
 from images.store import Image, Store
 
 CACHE = Path(os.environ.get("HEADNODE_LAB_CACHE", "/var/cache/headnode-lab"))

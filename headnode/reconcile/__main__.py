@@ -12,6 +12,7 @@ from headnode.reconcile.duties import (
     close_overdue_windows,
     fail_overdue_work,
     finish_publishing,
+    forget_old_events,
     keep_the_directory_ready,
     lead,
     leave_when_the_site_changes,
@@ -43,6 +44,7 @@ def main() -> None:
         "publishing": partial(finish_publishing, context),
         "notifying": partial(notifying.tell_people, context),
         "clocks": partial(watch_clocks, context),
+        "history": partial(forget_old_events, context),
     }
     here: dict[str, Duty] = {
         "control": control.run,

@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from headnode import packagecache, sitefile
 from headnode.directory import server
@@ -18,8 +18,10 @@ from headnode.workflows.context import Context
 
 Duty = Callable[[threading.Event], None]
 LONGEST_PAUSE = 30.0
-DAY = 24 * 60 * 60.0
+HOUR = 60 * 60.0
+DAY = 24 * HOUR
 CLOCKS = 300.0
+EVENTS_AT_ONCE = 1000
 
 
 def close_overdue_windows(context: Context, stop: threading.Event) -> None:
@@ -72,10 +74,12 @@ def lead(context: Context, duties: Mapping[str, Duty], stop: threading.Event) ->
     if held is None:
         stop.wait(1.0)
         return
-    logger("headnode.reconcile").info("leading")
     over = threading.Event()
-    threads = start_all(duties, over)
+    threads: list[threading.Thread] = []
     try:
+        if not stop.wait(held.grace) and held.held():
+            logger("headnode.reconcile").info("leading")
+            threads = start_all(duties, over)
         while not stop.wait(1.0) and held.held():
             pass
     finally:
@@ -171,6 +175,15 @@ def tidy_package_cache(context: Context, stop: threading.Event) -> None:
     while not stop.wait(DAY):
         if gone := packagecache.expire(context.paths, context.site.packages.cache_days, time.time()):
             logger("headnode.reconcile").info("forgot packages that nobody asked for", packages=len(gone))
+
+
+def forget_old_events(context: Context, stop: threading.Event) -> None:
+    """A few at a time, so that nobody who writes ever waits for it; a long history is worked off within hours."""
+    pause = 0.0
+    while not stop.wait(pause):
+        before = datetime.now(UTC) - timedelta(days=context.site.database.keep_days)
+        gone = context.inventory.history.forget(before, most=EVENTS_AT_ONCE)
+        pause = HOUR if gone is None else 0.2
 
 
 def watch_clocks(context: Context, stop: threading.Event) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from headnode import notify
-from headnode.model import Event, Severity
+from headnode.model import Event, Severity, State
 from headnode.nodeset import fold
 from headnode.workflows.context import Context
 from headnode.workflows.why import event_document
@@ -33,12 +33,15 @@ def tell(context: Context) -> int:
             remember(context, newest)
         return 0
     news = context.inventory.news(int(told), list(Severity)[list(Severity).index(Severity(settings.severity)) :], MOST)
-    if news:
-        send(context, news)
+    quiet = {node.name for node in context.inventory.in_state(State.MAINTENANCE)}
+    # Whoever took a node out of service is working on it, and knows.
+    worth_telling = [event for event in news if event.node not in quiet]
+    if worth_telling:
+        send(context, worth_telling)
     last = news[-1].id if len(news) == MOST else newest
     if str(last) != told:
         remember(context, last)
-    return len(news)
+    return len(worth_telling)
 
 
 def remember(context: Context, number: int) -> None:

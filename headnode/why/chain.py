@@ -61,9 +61,14 @@ def reported(case: Case) -> Event | None:
     return installed(case).last("verify")
 
 
+def published(case: Case) -> Event | None:
+    """The first time since it was asked; whether it holds is another matter, which the revision says."""
+    return case.head.first("publish") if case.published else None
+
+
 RECOGNISERS: Mapping[Stage, Recogniser] = {
     Stage.ENROLLED: Recogniser("is enrolled", lambda case: None),
-    Stage.PUBLISHED: Recogniser("its boot script is published", lambda case: None),
+    Stage.PUBLISHED: Recogniser("its boot script is published", published),
     Stage.POWER: Recogniser("its BMC switches it on to boot from the network", switched),
     Stage.DHCP: Recogniser("asks for an address", seen("dhcp.")),
     Stage.ADDRESS: Recogniser("takes its address", seen("dhcp.ack")),

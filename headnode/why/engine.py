@@ -5,8 +5,6 @@ from headnode.why.case import Answer, Case, Finding, Stage, View
 from headnode.why.chain import RECOGNISERS, chain
 from headnode.why.rules import RULES
 
-AT_REST = (State.MAINTENANCE, State.RETIRED)
-
 
 def explain(case: Case) -> Answer:
     view = View(case, chain(case))
@@ -23,8 +21,10 @@ def words(view: View) -> str:
     node = view.case.node
     if node is None:
         return "not enrolled"
-    if node.state in AT_REST:
-        return f"nothing wrong: it is in {node.state}" if node.state is State.MAINTENANCE else "nothing: it is retired"
+    if node.state is State.MAINTENANCE:
+        return "nothing wrong: it is in maintenance" + (f" ({node.reason})" if node.reason else "")
+    if node.state is State.RETIRED:
+        return "nothing: it is retired"
     if node.state is State.UP:
         return "nothing wrong"
     if view.case.asked.what == "nothing":

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from headnode.model import Event, Severity
 
-# dnsmasq and nginx write whole seconds: what they saw may have happened up to a second after its stamp.
+# dnsmasq writes whole seconds: what it saw may have happened up to a second after its stamp.
 COARSE = timedelta(seconds=1)
 FETCHES = ("http", "tftp.sent", "tftp.failed")
 BEGINNING = datetime.min.replace(tzinfo=UTC)

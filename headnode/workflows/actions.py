@@ -12,7 +12,7 @@ from headnode.bmclink import Answer
 from headnode.errors import InvalidField, InvalidInput, NotFound, counted
 from headnode.model import Intent, Node
 from headnode.nodeset import fold
-from headnode.workflows import deploy, nodes, planning, power, publishing, verify
+from headnode.workflows import deploy, maintenance, nodes, planning, power, publishing, verify
 from headnode.workflows.asking import ask
 from headnode.workflows.context import Context
 
@@ -169,7 +169,7 @@ def consent_of(given: Options) -> tuple[str, ...]:
 
 def disks_in_words(context: Context, node: Node, image: str, consent: Sequence[str]) -> Iterator[str]:
     for line in planning.preview(context, node, image, consent):
-        if line.startswith(("disk ", "refused", "not inspected")):
+        if line.startswith(("disk ", "  erases", planning.REFUSED, "not inspected")):
             yield line
 
 
@@ -197,11 +197,33 @@ def run_abort(context: Context, found: Sequence[Node], options: Options, tell: T
         tell(Answer(node.name, "stopped" if node.name in stopped else "nothing was under way"))
 
 
+def preview_maintain(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
+    for move in maintenance.plan_maintain(found, options.get("reason", "")):
+        yield Line(move.node.name, move.text)
+
+
+def run_maintain(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
+    changed = maintenance.maintain(context, [node.name for node in found], options.get("reason", ""))
+    for node in found:
+        tell(Answer(node.name, "in maintenance" if node.name in changed else "was in maintenance already"))
+
+
+def preview_resume(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
+    for move in maintenance.plan_resume(context, found):
+        yield Line(move.node.name, move.text)
+
+
+def run_resume(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
+    for node in maintenance.resume(context, [node.name for node in found]):
+        tell(Answer(node.name, f"back in service: {node.state}"))
+
+
 # -- the inventory ---------------------------------------------------------------------------------------
 
 
 def preview_set(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
-    edits = nodes.plan_set(context, found, wanted_fields(context, options))
+    names = [node.name for node in found]
+    edits = nodes.set_fields(context, names, wanted_fields(context, options), rehearsal=True)
     for edit in edits:
         yield Line(edit.node, f"{edit.field}: {nodes.said(edit.before)} → {nodes.said(edit.after)}")
     for node in found:
@@ -211,7 +233,6 @@ def preview_set(context: Context, found: Sequence[Node], options: Options) -> It
 
 def run_set(context: Context, found: Sequence[Node], options: Options, tell: Tell) -> None:
     wanted = wanted_fields(context, options)
-    nodes.plan_set(context, found, wanted)
     changed = {edit.node for edit in nodes.set_fields(context, [node.name for node in found], wanted)}
     publishing.publish_changes(context)
     for node in found:
@@ -225,8 +246,7 @@ def wanted_fields(context: Context, options: Options) -> dict[str, str]:
 
 
 def preview_retire(context: Context, found: Sequence[Node], options: Options) -> Iterator[Line]:
-    if locked := [node.name for node in found if node.locked]:
-        raise InvalidInput(f"{fold(locked)} locked; nothing can be retired", hint="unlock first")
+    nodes.retire(context, [node.name for node in found], rehearsal=True)
     for node in found:
         yield Line(node.name, f"taken out for good; {node.mac}, {node.address} and its BMC become free")
 
@@ -255,6 +275,8 @@ ACTIONS: Mapping[str, Action] = {
         Action("verify", "Verify", preview_verify, run_verify),
         Action("abort", "Stop what is under way", preview_abort, run_abort, danger=True),
         Action("set", "Change fields", preview_set, run_set, options=SETTABLE),
+        Action("maintain", "Take into maintenance", preview_maintain, run_maintain, danger=True, options=("reason",)),
+        Action("resume", "Take back into service", preview_resume, run_resume),
         Action("retire", "Retire", preview_retire, run_retire, danger=True),
     )
 }

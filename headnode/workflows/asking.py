@@ -30,9 +30,9 @@ def ask_set(context: "Context", text: str, request: Request, on_answer: OnAnswer
     with bmclink.connected(context.paths) as connection:
         if connection is not None:
             return through(connection, {**request, "nodeset": text}, on_answer)
-    from headnode.workflows import nodes
+    from headnode.workflows import choosing
 
-    return ask_here(context, nodes.select(context, text), request, on_answer)
+    return ask_here(context, choosing.select(context, text), request, on_answer)
 
 
 def ask(context: "Context", nodes: "Sequence[Node]", request: Request, on_answer: OnAnswer = quietly) -> list[Answer]:

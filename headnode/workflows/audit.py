@@ -10,7 +10,7 @@ from headnode import collisions, homes, run
 from headnode.collisions import Finding, Known, Local
 from headnode.errors import HeadnodeError, InvalidInput
 from headnode.model import Holder, Node, State
-from headnode.workflows import nodes, people
+from headnode.workflows import choosing, people
 from headnode.workflows.context import Context
 from images.knownhosts import KNOWN_HOSTS
 
@@ -32,7 +32,7 @@ def audit(context: Context, nodeset: str | None) -> Audit:
     """The directory, the ledger, this machine, and the nodes that are up or that were named."""
     known, findings = directory_side(context)
     findings += collisions.of(known, head_side(context))
-    chosen = nodes.select(context, nodeset)
+    chosen = choosing.select(context, nodeset)
     asked = chosen if nodeset else [node for node in chosen if node.state is State.UP]
     said = ask_nodes(context, asked)
     for answer in said:

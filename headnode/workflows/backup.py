@@ -1,4 +1,4 @@
-"""Backup and restore: everything of a head node that cannot be made again, in one file that only its key opens.
+"""Backup: everything of a head node that cannot be made again, in one file that only its key opens.
 
 In it: the database (nodes, numbers of people, events, sealed secrets and host keys), the directory, and all of
 /etc/headnode (site.yaml, the secrets key, the certificate authority, the signing key). Not in it, because they can be
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from headnode import __version__, control, sealedfile, sitefile
+from headnode import __version__, sealedfile, sitefile, sitetext
 from headnode.errors import HeadnodeError, InvalidInput, shown
 from headnode.files import sha256_of
 from headnode.inventory import dumps
@@ -24,7 +24,7 @@ from headnode.paths import Paths
 from headnode.publish import confined
 from headnode.sealedfile import Unlocking
 from headnode.site import Site
-from headnode.workflows import directorydump, plaintar, publishing
+from headnode.workflows import directorydump, plaintar
 from headnode.workflows.context import Context
 from images.store import scratch
 
@@ -207,73 +207,4 @@ def verify(paths: Paths, archive: Path, unlocking: Unlocking) -> Contents:
 
 
 def restored_site(paths: Paths, place: Path) -> Site:
-    return sitefile.parse(sitefile.read(place / CONFIG / paths.site_file.name), f"{paths.site_file.name} of the backup")
-
-
-def restore(context: Context, archive: Path, unlocking: Unlocking, *, replace: bool, tell: Tell) -> Contents:
-    """All of it, onto a machine that has no site yet, or instead of the one it has.
-
-    site.yaml and the mark of an unfinished restore are put in place together, so that a restore that was stopped
-    half-way is simply run again.
-    """
-    paths = context.paths
-    if control.running(paths):
-        raise InvalidInput("the head node's services run here; nothing was changed",
-                           hint="stop them first: Ctrl-C, or 'systemctl stop headnode.target'")  # fmt: skip
-    mark = paths.state / "restore.unfinished"
-    tell("reading and proving the backup")
-    with opened(paths, archive, unlocking) as (contents, place):
-        site = restored_site(paths, place)
-        # Only the restore that was stopped goes on where it was; any other one is a new one.
-        begun = f"{contents.created}\n"
-        if not mark.exists() or mark.read_text() != begun:
-            refuse_or_set_aside(paths, site, replace, tell)
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.write_text(begun)
-        tell("restoring the database")
-        dumps.load(site.database.url, paths.database, place / DATABASE)
-        tell("restoring keys and site.yaml")
-        put_config(paths, place / CONFIG)
-        if contents.has_directory:
-            tell("restoring the directory")
-            publishing.publish_changes(context, full=True)
-            directorydump.load(context, place / DIRECTORY)
-    with context.inventory.change(context.actor, context.cause) as change:
-        change.record("restore", f"restored from the backup of {contents.created}")
-    mark.unlink()
-    return contents
-
-
-def refuse_or_set_aside(paths: Paths, site: Site, replace: bool, tell: Tell) -> None:
-    there = [path for path in (paths.site_file, paths.database, paths.directory) if path.exists()]
-    url = site.database.url
-    taken = bool(url) and dumps.occupied(url, paths.database)
-    if not there and not taken:
-        return
-    if not replace:
-        raise InvalidInput(
-            f"there is a site here already ({', '.join(str(path) for path in there) or 'in its database'}); "
-            "nothing was changed",
-            hint="use another machine or --root, or --replace to set this one aside",
-        )
-    stamp = f"before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    if taken:
-        kept = paths.state / f"inventory.pgdump.{stamp}"
-        dumps.dump(url, paths.database, kept)
-        kept.chmod(0o600)
-        tell(f"copied the database's own contents to {kept}")
-    for path in (paths.config, *(place for place in there if place != paths.site_file)):
-        if path.exists():
-            kept = path.with_name(f"{path.name}.{stamp}")
-            path.rename(kept)
-            tell(f"set {path} aside as {kept.name}")
-
-
-def put_config(paths: Paths, source: Path) -> None:
-    """site.yaml comes last: with it there is a site."""
-    paths.config.mkdir(parents=True, exist_ok=True, mode=0o755)
-    files = [path for path in sorted(source.rglob("*")) if path.is_file()]
-    for path in sorted(files, key=lambda path: path.name == paths.site_file.name):
-        target = paths.config / path.relative_to(source)
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        path.replace(target)
+    return sitefile.parse(sitetext.read(place / CONFIG / paths.site_file.name), f"{paths.site_file.name} of the backup")

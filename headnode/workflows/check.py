@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from headnode import control, exports, ntp, packagecache, run, shares
+from headnode import control, exports, notify, ntp, packagecache, run, shares
 from headnode.errors import HeadnodeError
 from headnode.services import services
 from headnode.workflows import discovery, people, serve
@@ -48,6 +48,8 @@ def check(context: Context) -> Iterator[Finding]:
     yield from ports(context)
     if site.directory.mode == "external":
         yield tried("directory", partial(directory, context))
+    if site.notify.webhook_file:
+        yield webhook(Path(site.notify.webhook_file))
     yield neighbours(context)
     yield space(context)
     yield clock(context)
@@ -68,6 +70,14 @@ def tried(name: str, attempt: Callable[[], str]) -> Finding:
 
 def interface(context: Context, name: str) -> str:
     return f"{serve.require_interface(context, name).name} is up and has its address"
+
+
+def webhook(file: Path) -> Finding:
+    """That there is an address to tell; nobody is told anything now."""
+    found = tried("webhook", lambda: f"{file} holds a web address" if notify.address_in(file) else "")
+    if found.result is Result.OK and file.stat().st_mode & 0o007:
+        return Finding("webhook", Result.WARNING, f"everybody can read {file}", f"chmod o= {file}")
+    return found
 
 
 def directory(context: Context) -> str:

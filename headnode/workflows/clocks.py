@@ -36,7 +36,7 @@ def readings(context: Context, nodes: Sequence[Node], ask: Ask = ntp.ask) -> lis
     answers = ask(sorted(str(node.address) for node in nodes if node.address))
     bound = context.site.time.max_offset_ms
     silent = [node.name for node in nodes if str(node.address) not in answers]
-    verified = context.inventory.newest_events("verify", silent)
+    verified = context.inventory.history.newest("verify", silent)
     now = datetime.now(UTC)
     found = [
         measured(node.name, answers[str(node.address)], bound)

@@ -106,14 +106,19 @@ def claim(context: Context, token: str, address: str) -> Claimed | None:
     if found is None:
         return None
     deployment, node = found
-    with context.inventory.change("agent", "network boot") as change:
+    with context.inventory.change("agent", named(deployment)) as change:
         claims = change.tokens_used(deployment)
         change.record("agent.claimed", f"the agent runs and takes up: {deployment.intent}", node=node.name)
     if claims > MOST_CLAIMS and deployment.intent is not Intent.RESCUE:
         reason = f"it restarted by itself: the ramdisk began {claims} times and never finished"
-        fail(context, node, node.state.value, reason, actor="head node")
+        fail(context, node, node.state.value, reason, actor="head node", work=deployment)
         return None
     return Claimed(session, deployment, node)
+
+
+def named(deployment: Deployment) -> str:
+    """As the cause of what its agent says, so that two deployments of one moment are told apart (evidence.py)."""
+    return f"{deployment.intent} {deployment.id}"
 
 
 def report_hardware(context: Context, node: Node, facts: Mapping[str, Any]) -> None:
@@ -139,7 +144,7 @@ def progress(
 ) -> None:
     """Steps become events; percentages only move the bar. `now` is what the node's clock said when it sent them."""
     last = happened[-1] if happened else {}
-    cause = f"{deployment.intent} {deployment.id}"
+    cause = named(deployment)
     with context.inventory.change("agent", cause) as change:
         change.progress(
             deployment.id,
@@ -177,7 +182,7 @@ def on_our_clock(theirs: object, theirs_now: object, ours_now: datetime, earlies
 def done(context: Context, deployment: Deployment, node: Node) -> None:
     """The agent has finished. Booting from disk is live before this returns, so no node reinstalls in a loop."""
     trigger = {Intent.DEPLOY: "deployed", Intent.INSPECT: "inspected"}.get(deployment.intent)
-    with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
+    with context.inventory.change("agent", named(deployment)) as change:
         # Finished in the same transaction: from here on no boot can claim it again, and nothing is erased twice.
         if change.finish_deployment(deployment.id, "done"):
             current = change.nodes([node.name])[0]
@@ -195,18 +200,35 @@ def done(context: Context, deployment: Deployment, node: Node) -> None:
 
 def failed(context: Context, deployment: Deployment, node: Node, step: str, reason: str) -> None:
     """The agent gave up; the node's next boot is harmless, and the reason is the node's."""
-    fail(context, node, f"{deployment.intent}: {step}"[:32], reason, actor="agent")
+    fail(context, node, f"{deployment.intent}: {step}"[:32], reason, actor="agent", work=deployment)
 
 
-def fail(context: Context, node: Node, phase: str, reason: str, *, actor: str, unchanged: bool = False) -> None:
-    """With `unchanged`, only if the node still is in the same state with the same deadline as it was seen."""
+def fail(
+    context: Context,
+    node: Node,
+    phase: str,
+    reason: str,
+    *,
+    actor: str,
+    unchanged: bool = False,
+    work: Deployment | None = None,
+) -> None:
+    """With `unchanged`, only if the node still is in the same state with the same deadline as it was seen.
+
+    With `work`, only if that was still under way: what an agent could not do says nothing about what was asked since.
+    """
     with context.inventory.change(actor, f"{phase}") as change:
         current = change.nodes([node.name])[0]
         if unchanged and (current.state, current.deadline) != (node.state, node.deadline):
             return
-        state = State.FAILED if current.state in lifecycle.WORKING else current.state
+        if work is not None and not change.finish_deployment(work.id, "failed", reason):
+            return
         change.close_deployments(current, "failed", reason)
-        change.replace([replace(current, state=state, intent=Intent.DISK, phase=phase, reason=reason, deadline=None)])
+        after = replace(current, intent=Intent.DISK, deadline=None)
+        if current.state in lifecycle.WORKING:
+            # A rescue that did not work says nothing of the node: one that is up stays so, without a reason not to be.
+            after = replace(after, state=State.FAILED, phase=phase, reason=reason)
+        change.replace([after])
         data = {"phase": phase, "reason": reason}
         change.record("failed", f"{phase}: {reason}", node=node.name, severity=Severity.ERROR, data=data)
     publishing.publish_changes(context)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from headnode import fields
@@ -14,15 +13,10 @@ from headnode.site import Site
 from headnode.workflows import addresses
 from headnode.workflows.context import Context
 from headnode.workflows.sheet import Row, nic_columns
+from headnode.workflows.verdicts import Judgement, Verdict
 
 # Sealed passwords that a scan proved, for BMCs that are nobody's node yet: …ADDRESS:USER.
 FOUND = "bmc-found:"
-
-
-class Verdict(StrEnum):
-    NEW = "new"
-    UNCHANGED = "unchanged"
-    PROBLEM = "problem"
 
 
 @dataclass(frozen=True)
@@ -35,20 +29,10 @@ class Item:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Plan:
-    items: tuple[Item, ...]
-
-    def of(self, verdict: Verdict) -> list[Item]:
-        return [item for item in self.items if item.verdict is verdict]
-
+class Plan(Judgement[Item]):
     @property
     def new(self) -> list[Node]:
         return [item.node for item in self.of(Verdict.NEW) if item.node is not None]
-
-    @property
-    def problems(self) -> list[str]:
-        return [problem for item in self.items for problem in item.problems]
 
 
 @dataclass

@@ -1,13 +1,13 @@
 """What is known of one node: its timeline, and what else saw it. It costs the same however many nodes there are."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from headnode import control
 from headnode.effective import effective
 from headnode.errors import HeadnodeError
-from headnode.lifecycle import WORKING
 from headnode.model import Deployment, Event, Node, Sighting, State
 from headnode.why.case import Asked, Case
 from headnode.why.rules.mac_typo import differing
@@ -16,13 +16,20 @@ from headnode.workflows import discovery
 from headnode.workflows.context import Context
 
 PAGE = 500
-# More than any deployment's own events; what is older says nothing about how it is now.
-MOST, MOST_AT_REST = 10_000, 1_000
+# More milestones than anybody sets between asking for something and wondering what became of it.
+MARKS = 50
+# Of a node at work, or failed: what came first since it was asked, which is its way, and what came last. A node that
+# failed days ago and starts again every minute has more in between than anybody wants to read.
+FIRST, LAST = 2_000, 1_000
+# Of a node at rest only what is new matters.
+MOST_AT_REST = 1_000
 # How far back a node that was asked nothing is looked at.
 LATELY = timedelta(hours=24)
 # Events that say what was asked of a node.
 ASKING = frozenset({"inspect", "deploy", "rescue", "live", "verify.asked"})
-UNDER_WAY = (*WORKING, State.FAILED)
+# Events after which nothing is asked of it any more.
+PUT_ASIDE = frozenset({"maintain", "resume", "retire", "enroll"})
+OF_A_DEPLOYMENT = re.compile(r"[a-z]+ \d+")
 
 
 class Evidence:
@@ -38,11 +45,16 @@ class Evidence:
         self.serving = control.running(context.paths)
 
     def case(self, node: Node) -> Case:
-        events = Timeline.of(self.events(node))
-        asked = what_was_asked(node, self.context.inventory.deployment(node), events.last("verify.asked"))
+        marks = self.context.inventory.history.milestones(node.name, limit=MARKS)
+        newest = self.context.inventory.deployment(node)
+        asked = what_was_asked(node, newest, marks)
         # A node that is up has its way behind it: what matters is how it is now.
-        since = self.now - LATELY if asked.at is None or node.state is State.UP else asked.at
-        timeline = events.since(since)
+        lately = asked.at is None or node.state is State.UP
+        since = self.now - LATELY if lately else asked.at
+        found = self.recent(node, marks) if lately else self.events(node, marks)
+        if not lately:
+            found = of_this_work(found, asking(marks), newest)
+        timeline = Timeline.of({event.id: event for event in found}.values()).since(since)
         return Case(
             name=node.name,
             now=self.now,
@@ -67,16 +79,22 @@ class Evidence:
         owners, _ = self.context.inventory.owners()
         return tuple(seen for seen in self.seen if seen.mac not in owners)
 
-    def events(self, node: Node) -> Iterator[Event]:
-        """Newest first, page by page, back to what was asked of it and no further."""
-        since = self.now - LATELY
+    def events(self, node: Node, marks: Sequence[Event]) -> Iterator[Event]:
+        """Since it was asked: the first and the last of it, and its milestones."""
+        asked = asking(marks)
+        first = self.context.inventory.history.onwards(node.name, asked.id, limit=FIRST) if asked else []
+        yield from (*marks, *first)
+        if asked is None or len(first) == FIRST:
+            yield from self.context.inventory.events(node.name, limit=LAST, after=first[-1].id if first else 0)
+
+    def recent(self, node: Node, marks: Sequence[Event]) -> Iterator[Event]:
+        """Newest first, page by page, for as long as that is recent."""
+        yield from marks
         before: int | None = None
-        # Of a node at rest only what is new matters.
-        for _ in range((MOST if node.state in UNDER_WAY else MOST_AT_REST) // PAGE):
+        for _ in range(MOST_AT_REST // PAGE):
             page = self.context.inventory.events(node.name, limit=PAGE, before=before)
             yield from page
-            over = node.state not in UNDER_WAY and page and moment(page[0]) < since
-            if over or len(page) < PAGE or any(event.kind in ASKING for event in page):
+            if len(page) < PAGE or moment(page[0]) < self.now - LATELY:
                 return
             before = page[0].id
 
@@ -93,9 +111,30 @@ class Evidence:
             return {}  # a profile that site.yaml has no more; 'headnode show' says so
 
 
-def what_was_asked(node: Node, newest: Deployment | None, verify: Event | None) -> Asked:
-    if verify and verify.at and (newest is None or verify.at > newest.started):
-        return Asked("verify", verify.at)
-    if node.state in (State.MAINTENANCE, State.RETIRED) or newest is None:
+def asking(marks: Sequence[Event]) -> Event | None:
+    """The event with which the newest work was asked for."""
+    return next((event for event in reversed(marks) if event.kind in ASKING), None)
+
+
+def of_this_work(found: Iterable[Event], asked: Event | None, newest: Deployment | None) -> Iterator[Event]:
+    """Without what belongs to earlier work: clocks may not tell the two apart, numbers do.
+
+    What has a smaller number than the wish was recorded before it. What an agent says names its deployment, and may be
+    recorded just after that was replaced.
+    """
+    ours = f"{newest.intent} {newest.id}" if newest else ""
+    for event in found:
+        others = event.actor == "agent" and OF_A_DEPLOYMENT.fullmatch(event.cause) and event.cause != ours
+        if not others and (asked is None or event.id >= asked.id):
+            yield event
+
+
+def what_was_asked(node: Node, newest: Deployment | None, marks: Sequence[Event]) -> Asked:
+    wish = next((event for event in reversed(marks) if event.kind in (*ASKING, *PUT_ASIDE)), None)
+    if node.state in (State.MAINTENANCE, State.RETIRED) or (wish and wish.kind in PUT_ASIDE):
+        return Asked()
+    if wish and wish.kind == "verify.asked" and (newest is None or moment(wish) > newest.started):
+        return Asked("verify", wish.at)
+    if newest is None:
         return Asked()
     return Asked(newest.intent.value, newest.started, newest.image, newest.step, newest.result)

@@ -11,6 +11,9 @@ from headnode.workflows.context import Context
 from images.overlay import CACHE
 
 BURN_IN = "burn-in "
+SWAP = ("swap", "swapfile")
+# What the kernel calls what a layout calls otherwise.
+KINDS = {"esp": "vfat"}
 
 
 def expected(context: Context, node: Node) -> dict[str, Any]:
@@ -33,6 +36,9 @@ def of(site: Site, node: Node, hardware: Mapping[str, Any]) -> dict[str, Any]:
         "disks": [disk.get("serial") for disk in listed(hardware, "disks") if not disk.get("removable")],
         "nfs": [share.path for share in shares(site)],
         "cache": any(volume.mount == CACHE for volume in volumes) and bool(shares(site)),
+        "filesystems": {v.mount: KINDS.get(v.type, v.type) for v in volumes if v.mount and v.type not in SWAP},
+        "swap": any(volume.type == "swap" for volume in volumes),
+        "raid": len(layout.raid1) if layout else None,
         "macs": [nic.mac for nic in ethernet],
         "link_speed": settings.get("link_speed"),
         "infiniband_ports": settings.get("infiniband_ports"),
@@ -41,7 +47,7 @@ def of(site: Site, node: Node, hardware: Mapping[str, Any]) -> dict[str, Any]:
         "driver": settings.get("nvidia_branch") not in (None, "none"),
         "burn_in": burn_in(node),
     }
-    return {key: value for key, value in wanted.items() if value not in (None, [], False)}
+    return {key: value for key, value in wanted.items() if value not in (None, [], {}, False)}
 
 
 def burn_in(node: Node) -> int | None:

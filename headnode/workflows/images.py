@@ -5,22 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headnode import lifecycle
+from headnode import fields, lifecycle
 from headnode.effective import SETTINGS, known_profile, nearest, profile_chain
-from headnode.errors import InvalidInput, NotFound
+from headnode.errors import InvalidField, InvalidInput, NotFound
 from headnode.packagecache import proxy_for_builds
 from headnode.site import BUILT_IN
 from headnode.workflows import gpu
 from headnode.workflows.context import Context
 from images import build as builder
-from images.bootstrap import Progress
 from images.mirror import from_mirror
 from images.nvidia.stack import Kind
 from images.ramdisk import build as ramdisk_builder
 from images.ramdisk.recipe import ramdisk_recipe
 from images.recipes import image_recipe
+from images.sbom import SBOM
 from images.signing import public_key, signer
-from images.store import Difference, Image, Store, check_name, clean_scratch, compare, parse_reference, scratch
+from images.stages import Progress
+from images.store import Difference, Image, Store, clean_scratch, compare, parse_reference, scratch
 
 
 def store(context: Context) -> Store:
@@ -38,7 +39,7 @@ def logs(context: Context) -> Path:
 
 def build(context: Context, name: str, *, profile: str | None, kernel: str, progress: Progress) -> Image:
     """Build the next version of an image from what its profile says."""
-    chosen = profile_of(context, name, profile)
+    chosen = check_build(context, name, profile)
     settings = profile_settings(context, chosen)
     stack = gpu.stack_of_profile(context, chosen, settings)
     progress(f"NVIDIA: {stack.summary}")
@@ -56,10 +57,21 @@ def build(context: Context, name: str, *, profile: str | None, kernel: str, prog
     )
 
 
-def check_build(context: Context, name: str, profile: str | None) -> None:
-    """Whatever can be said against a build before it begins."""
-    check_name(name)
-    profile_of(context, name, profile)
+def check_build(context: Context, name: str, profile: str | None) -> str | None:
+    """Whatever can be said against a build before it begins; returns the profile that it is made from."""
+    fields.image_name(name)
+    chosen = profile_of(context, name, profile)
+    if chosen is None and name not in (known := names_in_use(context)):
+        # Most likely a slip of the hand, and minutes later an image that no node would ever get.
+        expected = f"no profile, group or node uses an image of that name; in use are {', '.join(sorted(known))}"
+        raise InvalidField("image", name, expected, hint="--profile says what goes into another")
+    return chosen
+
+
+def names_in_use(context: Context) -> set[str]:
+    """Of every image that some node would get, or could be given by its profile."""
+    profiles = {image_name(profile_settings(context, key)) for key in (*context.site.profiles, None)}
+    return profiles | {parse_reference(reference)[0] for reference in named(context)}
 
 
 def profile_of(context: Context, name: str, profile: str | None) -> str | None:
@@ -110,6 +122,15 @@ def find(context: Context, reference: str) -> Image:
     return store(context).find(reference)
 
 
+def bill_of_materials(found: Image) -> str:
+    path = found.directory / SBOM
+    if not path.exists():
+        raise NotFound(
+            f"{found.reference} has no bill of materials", hint="media, and images of older builds, have none"
+        )
+    return path.read_text()
+
+
 def differences(context: Context, before: str, after: str) -> list[Difference]:
     return compare(find(context, before), find(context, after))
 
@@ -135,9 +156,9 @@ class Garbage:
 
 
 def garbage(context: Context, keep: int) -> Garbage:
-    used = users(context)
+    used, running = users(context), installing(context)
     place = context.paths.state / "ramdisk/x86_64"
-    old = store(context).old(keep, used)
+    old = store(context).old(keep, lambda image: used(image) or image.reference in running)
     return Garbage(tuple(old), tuple(ramdisk_builder.old_versions(place)))
 
 
@@ -160,18 +181,28 @@ def removable(context: Context, reference: str) -> Image:
         raise InvalidInput(f"'{name}' has several versions; say which, such as {found.reference}")
     if users(context)(found):
         raise InvalidInput(f"{found.reference} is named by a profile, group or node, and stays")
-    working = [node for node in context.inventory.nodes() if node.state in lifecycle.WORKING]
-    running = [one for one in map(context.inventory.deployment, working) if one and one.image == found.reference]
-    if running:
-        raise InvalidInput(f"{found.reference} is being installed on {running[0].node}, and stays")
+    if node := installing(context).get(found.reference):
+        raise InvalidInput(f"{found.reference} is being installed on {node}, and stays")
     return found
+
+
+def installing(context: Context) -> dict[str, str]:
+    """Image → a node that is being given it at this moment."""
+    working = [node for node in context.inventory.nodes() if node.state in lifecycle.WORKING]
+    running = (work for work in map(context.inventory.deployment, working) if work and work.finished is None)
+    return {work.image: work.node for work in running if work.image}
 
 
 def users(context: Context) -> Callable[[Image], bool]:
     """Whether any profile, group, node or default names exactly this version."""
+    used = named(context)
+    return lambda image: image.reference in used
+
+
+def named(context: Context) -> set[str]:
+    """What profiles, groups, nodes and defaults call the images they want."""
     site = context.site
     places: list[dict[str, Any]] = [dict(site.defaults), *(dict(p) for p in site.profiles.values())]
     places += [dict(group) for group in site.groups.values()]
     places += [dict(node.settings) for node in context.inventory.nodes()]
-    named = {str(place["image"]) for place in places if place.get("image")}
-    return lambda image: image.reference in named
+    return {str(place["image"]) for place in places if place.get("image")}

@@ -11,7 +11,7 @@ from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Intent, Node
 from headnode.workflows import deploy, gpu, images
 from headnode.workflows.context import Context
-from images import autoinstall, autoinstallchecks, preseed
+from images import autoinstall, autoinstallchecks, inwords, preseed
 from images.installer import AGENT, WORKING_MEMORY, Inputs, agent_file, refuse_small_memory
 from images.layouts import Resolved, resolve
 from images.nvidia.stack import Kind
@@ -150,11 +150,6 @@ def preview(context: Context, node: Node, medium: Image, consent: set[str]) -> I
     facts = context.inventory.hardware(node) or {}
     about = inputs(context, node, facts, 0, "", consent)
     yield f"installer {medium.reference} ({medium.manifest['title']}), by {medium.method}"
-    for table in about.resolved.tables:
-        disk = table.disk
-        yield f"disk {table.name}: {disk.device}, serial {disk.serial or '-'}, {disk.size / 1e9:.1f} GB"
-        for part in table.parts:
-            words = f"{part.volume.type} {part.volume.mount or ''}{', kept' if part.kept else ''}"
-            yield f"  {part.number} {part.volume.name}: {part.size / 1e9:.2f} GB {words}"
+    yield from inwords.disks(about.resolved)
     yield f"NVIDIA: {about.stack.summary}"
     yield f"{len(about.packages)} packages: {' '.join(about.packages)}"

@@ -4,7 +4,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headnode import run
+from headnode import fields, run
 from headnode.errors import InvalidInput, NotFound
 from headnode.workflows import images
 from headnode.workflows.context import Context
@@ -12,7 +12,7 @@ from images import media
 from images.media import Medium, Progress
 from images.recipes import SUITES
 from images.signing import signer
-from images.store import Image, check_name, scratch
+from images.store import Image, scratch
 
 PACKAGE = "debian-installer-{release}-netboot-{arch}"
 # Inside that package, the installer that asks in plain text.
@@ -33,7 +33,7 @@ def import_medium(
     if (file is None) == (release is None):
         raise InvalidInput("name a file, or a release with --debian", hint="headnode image import --help")
     if name is not None:
-        check_name(name)
+        fields.image_name(name)
     if file is not None:
         checked = media.verify(file, sha256, sums, progress)
         medium = media.identify(file)

@@ -16,11 +16,11 @@ from headnode.files import sha256_of
 from headnode.packagecache import proxy_for_builds
 from headnode.workflows import gpu, images, plaintar
 from headnode.workflows.context import Context
-from images.bootstrap import Progress
 from images.mirror import Need, collect, differing, files_of, make_live, prove
 from images.nvidia.stack import Kind
 from images.ramdisk.recipe import ramdisk_recipe
 from images.recipes import Recipe, image_recipe
+from images.stages import Progress
 from images.store import scratch
 
 FORMAT = 1

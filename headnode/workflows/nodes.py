@@ -1,8 +1,7 @@
-"""Choosing nodes, describing them, changing their fields, and retiring them."""
+"""Describing nodes, changing their fields, and retiring them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -13,6 +12,7 @@ from headnode.errors import shown as quoted
 from headnode.model import BmcAccess, Event, Intent, Nic, Node, State
 from headnode.site import Settings, Site
 from headnode.workflows import addresses, enroll
+from headnode.workflows.choosing import document, jsonable
 from headnode.workflows.context import Context
 from headnode.workflows.sheet import nic_columns
 
@@ -29,64 +29,13 @@ class Edit:
     after: Any
 
 
-def select(context: Context, text: str | None, *, retired: bool = False) -> list[Node]:
-    """The nodes of a node set, in natural order; a name that is not enrolled is refused."""
-    if text is None:
-        found = context.inventory.nodes()
-        return sorted(found, key=lambda node: nodeset.natural_key(node.name))
-    groups: dict[str, list[str]] = {}
-    if names_groups(text):
-        groups = {"all": context.inventory.names(), **context.inventory.groups()}
-    names = nodeset.expand(text, groups=groups)
-    return all_found(text, names, context.inventory.nodes(names, retired=retired))
-
-
-def pick(known: Mapping[str, Node], text: str) -> list[Node]:
-    """As `select`, from nodes that are at hand already. Pure."""
-    groups: dict[str, list[str]] = {}
-    if names_groups(text):
-        groups["all"] = list(known)
-        for node in known.values():
-            for group in node.groups:
-                groups.setdefault(group, []).append(node.name)
-    names = nodeset.expand(text, groups=groups)
-    return all_found(text, names, [known[name] for name in names if name in known])
-
-
-def names_groups(text: str) -> bool:
-    return bool(set("@*?") & set(text))
-
-
-def all_found(text: str, names: Sequence[str], found: Sequence[Node]) -> list[Node]:
-    missing = {*names} - {node.name for node in found}
-    if missing:
-        verb = "is" if len(missing) == 1 else "are"
-        hint = "'headnode nodes' lists what is enrolled"
-        raise NotFound(f"{nodeset.fold(missing)} {verb} not enrolled", hint=hint)
-    if not found:
-        raise NotFound(f"no enrolled node is in {quoted(text)}", hint="'headnode nodes' lists what is enrolled")
-    return sorted(found, key=lambda node: nodeset.natural_key(node.name))
-
-
-def document(node: Node) -> dict[str, Any]:
-    """A node as every format shows it: one schema for tables, JSON, YAML, CSV and the API."""
-    return {
-        "name": node.name,
-        "state": node.state.value,
-        "intent": node.intent.value,
-        "profile": node.profile,
-        "mac": node.mac,
-        "address": node.address,
-        "bmc": node.bmc.address if node.bmc else None,
-        "bmc_mac": node.bmc.mac if node.bmc else None,
-        "rack": node.rack,
-        "position": node.position,
-        "groups": list(node.groups),
-        "locked": node.locked,
-        "reason": node.reason,
-        "nics": [{"network": nic.network, "mac": nic.mac, "address": nic.address} for nic in node.nics],
-        "settings": jsonable(node.settings),
-    }
+def hardware(context: Context, nodes: Sequence[Node]) -> list[dict[str, Any]]:
+    """What the agents of these nodes have last reported; those that never did are left out, unless that is all."""
+    found = [{"name": node.name, "hardware": facts} for node in nodes if (facts := context.inventory.hardware(node))]
+    if nodes and not found:
+        names = nodeset.fold(node.name for node in nodes)
+        raise NotFound(f"{names}: no hardware was reported yet", hint=f"headnode inspect {names}")
+    return found
 
 
 def description(site: Site, node: Node) -> dict[str, Any]:
@@ -125,14 +74,6 @@ def ports(node: Node) -> dict[str, Any]:
 
 def shown(found: Value) -> dict[str, Any]:
     return {"value": jsonable(found.value), "source": found.source}
-
-
-def jsonable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: jsonable(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [jsonable(item) for item in value]
-    return value.value if isinstance(value, Enum) else value
 
 
 def fields_of(site: Site) -> tuple[str, ...]:
@@ -241,15 +182,13 @@ def flat(node: Node) -> dict[str, Any]:
     return {**ports(node), **jsonable(settings)}
 
 
-def plan_set(context: Context, nodes: Sequence[Node], wanted: Mapping[str, str]) -> list[Edit]:
-    if len(nodes) > 1 and (one := unique_fields(context.site) & {*wanted}):
-        raise InvalidInput(f"{min(one)} belongs to one node, and {len(nodes)} were named; set them one by one")
-    return edits(nodes, [changed(context.site, node, wanted) for node in nodes])
-
-
-def set_fields(context: Context, names: Sequence[str], wanted: Mapping[str, str]) -> list[Edit]:
+def set_fields(
+    context: Context, names: Sequence[str], wanted: Mapping[str, str], *, rehearsal: bool = False
+) -> list[Edit]:
     """Change fields of nodes: all of them or, when one value is taken or wrong, none."""
-    with context.inventory.change(context.actor, context.cause) as change:
+    if len(names) > 1 and (one := unique_fields(context.site) & {*wanted}):
+        raise InvalidInput(f"{min(one)} belongs to one node, and {len(names)} were named; set them one by one")
+    with context.inventory.change(context.actor, context.cause, rehearsal=rehearsal) as change:
         before = change.nodes(names)
         if gone := [node.name for node in before if node.state is State.RETIRED]:
             raise NotFound(f"{nodeset.fold(gone)} was retired in the meantime; nothing was changed")
@@ -299,9 +238,9 @@ def refuse_taken(moved: Sequence[Node], everyone: Sequence[Node]) -> None:
         taken.add(node)
 
 
-def retire(context: Context, names: Sequence[str]) -> list[str]:
+def retire(context: Context, names: Sequence[str], *, rehearsal: bool = False) -> list[str]:
     """Take nodes out of service: their MAC, address and BMC are free again, their history stays."""
-    with context.inventory.change(context.actor, context.cause) as change:
+    with context.inventory.change(context.actor, context.cause, rehearsal=rehearsal) as change:
         nodes = change.nodes(names)
         if locked := [node.name for node in nodes if node.locked]:
             raise InvalidInput(

@@ -69,8 +69,11 @@ def reader_password(context: Context) -> str:
     return vault.unseal(context.inventory.secret(READER) or "", context.paths.secret_key)
 
 
-def add(context: Context, wish: Wish, password: str | None = None) -> Person:
-    """One person: number, entry, groups, home and password, in an order that can be taken up again anywhere."""
+def add(context: Context, wish: Wish, password: str | None = None, *, rehearsal: bool = False) -> Person:
+    """One person: number, entry, groups, home and password, in an order that can be taken up again anywhere.
+
+    A rehearsal, here and below, judges everything, up to the first change and without it.
+    """
     personfields.judge(wish)
     if password is not None:
         judge_password(password)
@@ -80,10 +83,14 @@ def add(context: Context, wish: Wish, password: str | None = None) -> Person:
         if there is not None and not wish.is_of(there):
             raise Taken(f"'{wish.name}' is in the directory already, with UID {there.number}",
                         hint=f"'headnode user set {wish.name}' changes them")  # fmt: skip
-        number = there.number if there else reserve(context, Holder.USER, {wish.name: wish.number})[wish.name]
+        wanted = {wish.name: wish.number}
+        number = there.number if there else reserve(context, Holder.USER, wanted, rehearsal=rehearsal)[wish.name]
         person = wish.person(number)
         if there is None:
             refuse_strangers(found, person)
+        if rehearsal:
+            return person
+        if there is None:
             found.add_person(person)
             record(context, "user.add", f"added {person.name} with UID {person.number}")
             if password is not None:
@@ -101,9 +108,11 @@ def former_number(context: Context, person: Person) -> int | None:
     return same[-1].number if same else None
 
 
-def reserve(context: Context, kind: Holder, wanted: Mapping[str, int | None]) -> dict[str, int]:
+def reserve(
+    context: Context, kind: Holder, wanted: Mapping[str, int | None], *, rehearsal: bool = False
+) -> dict[str, int]:
     limits = context.site.directory
-    with context.inventory.change(context.actor, context.cause) as change:
+    with context.inventory.change(context.actor, context.cause, rehearsal=rehearsal) as change:
         return change.reserve_numbers(kind, wanted, limits.first_id, limits.last_id)
 
 
@@ -133,13 +142,17 @@ def make_home(context: Context, person: Person) -> Path | None:
     return home
 
 
-def change(context: Context, name: str, changes: Mapping[str, object]) -> tuple[Person, Person]:
+def change(
+    context: Context, name: str, changes: Mapping[str, object], *, rehearsal: bool = False
+) -> tuple[Person, Person]:
     """What somebody was, and is now. `changes` has the fields of a Wish."""
     with directory(context, writing=True) as found:
         before = found.person(name)
         after = replace(before, **changes)  # type: ignore[arg-type]
         personfields.judge(Wish.of(after))
         require_groups(found, [group for group in after.groups if group not in before.groups])
+        if rehearsal:
+            return before, after
         old, new = person_attributes(before), person_attributes(after)
         different = {key: new.get(key, []) for key in {*old, *new} if old.get(key) != new.get(key)}
         if different:
@@ -198,24 +211,32 @@ def record(context: Context, kind: str, message: str) -> None:
 # Groups
 
 
-def add_group(context: Context, name: str, number: int | None, description: str) -> Group:
+def add_group(context: Context, name: str, number: int | None, description: str, *, rehearsal: bool = False) -> Group:
     personfields.group_name(name)
     personfields.plain(description, field="description")
     with directory(context, writing=True) as found:
         if next(found.groups([name]), None) is not None:
             raise Taken(f"there is a group '{name}' already")
-        group = Group(name, reserve(context, Holder.GROUP, {name: number})[name], description)
+        given = reserve(context, Holder.GROUP, {name: number}, rehearsal=rehearsal)[name]
+        group = Group(name, given, description)
+        if rehearsal:
+            return group
         found.add_group(group)
     record(context, "group.add", f"added the group {name} with GID {group.number}")
     return group
 
 
-def change_members(context: Context, name: str, add: Sequence[str], remove: Sequence[str]) -> Group:
+def change_members(
+    context: Context, name: str, add: Sequence[str], remove: Sequence[str], *, rehearsal: bool = False
+) -> Group:
+    """The group as it is then; in a rehearsal, as it is now."""
     with directory(context, writing=True) as found:
         before = found.group(name)
         known = {person.name for person in found.people(add)} if add else set()
         if missing := [member for member in add if member not in known]:
             raise InvalidInput(f"there is nobody called {shown(missing[0])}; nothing was changed")
+        if rehearsal:
+            return before
         found.change_members(name, add=add, remove=remove)
         after = found.group(name)
     if before.members != after.members:
@@ -225,11 +246,13 @@ def change_members(context: Context, name: str, add: Sequence[str], remove: Sequ
     return after
 
 
-def remove_group(context: Context, name: str) -> Group:
+def remove_group(context: Context, name: str, *, rehearsal: bool = False) -> Group:
     if name in (context.site.directory.admin_group, context.site.access.sudo_group):
         raise InvalidInput(f"site.yaml gives rights to the group '{name}' (admin_group, sudo_group); change that first")
     with directory(context, writing=True) as found:
         group = found.group(name)
+        if rehearsal:
+            return group
         found.remove_group(name)
     with context.inventory.change(context.actor, context.cause) as change:
         change.retire_numbers(Holder.GROUP, [name])

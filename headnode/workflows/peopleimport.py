@@ -1,7 +1,5 @@
 """Importing people: a CSV sheet or a passwd file, judged row by row before anything is changed. All rows or none."""
 
-import csv
-import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +12,9 @@ from headnode.model import Holder, Numbered
 from headnode.site import Directory as Limits
 from headnode.workflows import people, personfields
 from headnode.workflows.context import Context
-from headnode.workflows.enroll import Verdict
 from headnode.workflows.personfields import Wish
-from headnode.workflows.sheet import delimiter, says_something
+from headnode.workflows.sheet import csv_lines, csv_rows
+from headnode.workflows.verdicts import Judgement, Verdict
 
 COLUMNS = ("name", "full_name", "email", "uid", "groups", "ssh_keys", "shell")
 # Several keys in one cell: each begins with its kind.
@@ -43,20 +41,10 @@ class Item:
     there: Person | None = None
 
 
-@dataclass(frozen=True)
-class Plan:
-    items: tuple[Item, ...]
-
-    def of(self, verdict: Verdict) -> list[Item]:
-        return [item for item in self.items if item.verdict is verdict]
-
+class Plan(Judgement[Item]):
     @property
     def new(self) -> list[Wish]:
         return [item.wish for item in self.of(Verdict.NEW)]
-
-    @property
-    def problems(self) -> list[str]:
-        return [problem for item in self.items for problem in item.problems]
 
 
 def read(text: str, name: str, *, renumber: bool = False) -> list[Row]:
@@ -75,12 +63,7 @@ def read(text: str, name: str, *, renumber: bool = False) -> list[Row]:
 
 
 def read_csv(text: str, name: str) -> list[Row]:
-    text = text.removeprefix("\ufeff")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter(text), strict=True)
-    try:
-        lines = [(reader.line_num, cells) for cells in reader if says_something(cells)]
-    except csv.Error as error:
-        raise InvalidInput(f"{name}, line {reader.line_num}: this is not CSV: {shown(str(error))}") from None
+    lines = csv_lines(text, name)
     header = [cell.strip().lower() for cell in lines[0][1]] if lines else []
     for column in header:
         if column not in COLUMNS or header.count(column) > 1:
@@ -89,7 +72,7 @@ def read_csv(text: str, name: str) -> list[Row]:
                                hint=hint)  # fmt: skip
     if "name" not in header:
         raise InvalidInput(f"{name}: the column 'name' is missing; start with {','.join(COLUMNS[:5])}")
-    return [row_of(dict(zip(header, cells, strict=False)), f"{name}, line {number}") for number, cells in lines[1:]]
+    return [row_of(values, where) for where, values in csv_rows(lines)]
 
 
 def row_of(cells: Mapping[str, str], where: str) -> Row:
@@ -200,7 +183,11 @@ def prepare(context: Context, rows: Sequence[Row]) -> Plan:
         names = [row.wish.name for row in rows]
         there = list(found.people(names) if len(names) < 500 else found.people())
         groups = [group.name for group in found.groups()]
-    return plan(rows, there, groups, context.inventory.numbers(), context.site.directory)
+    made = plan(rows, there, groups, context.inventory.numbers(), context.site.directory)
+    if not made.problems:
+        # That there are numbers enough for all is known only when they are asked for.
+        people.reserve(context, Holder.USER, {wish.name: wish.number for wish in made.new}, rehearsal=True)
+    return made
 
 
 def carry_out(context: Context, made: Plan, told: Callable[[int], None]) -> list[Person]:

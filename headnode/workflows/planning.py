@@ -12,11 +12,16 @@ from headnode.effective import effective
 from headnode.errors import HeadnodeError, InvalidInput, NotFound
 from headnode.model import Deployment, Holder, Intent, Node
 from headnode.shares import shares
+from headnode.site import Layout
 from headnode.workflows import breakglass, expectations, gpu, hostkeys, images, installing
 from headnode.workflows.context import Context
-from images import nodecheck
+from images import inwords, nodecheck
 from images.agent import firstboot
+from images.layouts import Resolved, resolve
 from images.nvidia.stack import Kind
+from images.owner import Owner
+from images.plan import Image as PlanImage
+from images.plan import deploy_plan
 from images.store import Image
 
 # An agent's log is kept whole up to here; what comes after says nothing new.
@@ -25,6 +30,8 @@ REPORTER = "headnode-report.service"
 # The checks are a package of their own, and the same here and there.
 CHECKS = "/usr/local/lib/headnode/nodecheck"
 CHECKS_HERE = Path(nodecheck.__file__).parent
+# How a line of a preview begins that says why there will be no plan.
+REFUSED = "refused"
 # So many people a new node is asked for: enough to notice a wrong directory.
 SAMPLE = 5
 
@@ -81,21 +88,14 @@ def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, 
     made = computed_plan(context, node, facts, str(deployment.image), set(deployment.consent), deployment.id)
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
         change.remember_disks(deployment.id, {disk["name"]: disk["serial"] for disk in made["disks"]})
-    return made
+    return {**made, "network_first": context.site.boot.network_first}
 
 
 def computed_plan(
     context: Context, node: Node, facts: dict[str, Any], image: str, consent: set[str], number: int
 ) -> dict[str, Any]:
-    from images.owner import Owner
-    from images.plan import Image as PlanImage
-    from images.plan import deploy_plan
-
     settings = settings_of(context, node)
-    layout = context.site.layouts.get(str(settings["layout"]))
-    if layout is None:
-        known = ", ".join(context.site.layouts)
-        raise NotFound(f"{node.name}'s layout is '{settings['layout']}', which site.yaml does not define ({known})")
+    layout = layout_of(context, node)
     found = images.find(context, image)
     gpu.refuse_unfit_image(gpu.stack_of(context, node), image, (package["name"] for package in found.packages))
     return deploy_plan(
@@ -111,25 +111,45 @@ def computed_plan(
     )
 
 
-def preview(context: Context, node: Node, image: str | None, consent: Sequence[str]) -> Iterator[str]:
+def layout_of(context: Context, node: Node) -> Layout:
+    name = str(settings_of(context, node)["layout"])
+    if name not in context.site.layouts:
+        known = ", ".join(context.site.layouts)
+        raise NotFound(f"{node.name}'s layout is '{name}', which site.yaml does not define ({known})")
+    return context.site.layouts[name]
+
+
+def resolved_layout(context: Context, node: Node, facts: dict[str, Any], consent: set[str]) -> Resolved:
+    """The node's layout on the disks that it was last seen with."""
+    return resolve(
+        str(settings_of(context, node)["layout"]),
+        layout_of(context, node),
+        facts,
+        Owner(context.site.cluster, node.name),
+        consent=consent,
+        deployed=context.inventory.deployed_disks(node),
+    )
+
+
+def preview(context: Context, node: Node, image: str, consent: Sequence[str]) -> Iterator[str]:
     """The plan in words, for a dry run; a node that was never inspected has none yet."""
     facts = context.inventory.hardware(node)
     if facts is None:
         yield f"not inspected yet, so its disks are unknown; 'headnode inspect {node.name}' reads them"
         return
     try:
-        found = images.find(context, str(image))
+        found = images.find(context, image)
         if found.method != "image":
             yield from installing.preview(context, node, found, set(consent))
             return
-        made = computed_plan(context, node, facts, str(image), set(consent), 0)
+        made = computed_plan(context, node, facts, image, set(consent), 0)
+        disks = list(inwords.disks(resolved_layout(context, node, facts, set(consent))))
     except HeadnodeError as error:
-        yield f"refused: {error.message}"
+        yield f"{REFUSED}: {error.message}"
         if error.hint:
             yield f"  hint: {error.hint}"
         return
-    for disk in made["disks"]:
-        yield f"disk {disk['name']}: {disk['device']}, serial {disk['serial'] or '-'}, {disk['size'] / 1e9:.1f} GB"
+    yield from disks
     for step in made["steps"]:
         words = " ".join(step["argv"]) if "argv" in step else step.get("url", "")
         yield f"{step['name']}" + (f": {words}" if words else "")
@@ -154,6 +174,7 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
         admin_hash=breakglass.admin_hash(context),
         directory_ca=ca,
         bind_password=password,
+        registries=registry_authorities(context),
     )
     made = overlay(context.site, node, settings_of(context, node), secrets, stack, cache_size(context, node))
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]
@@ -161,9 +182,7 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
 
 def cache_size(context: Context, node: Node) -> int | None:
     """How large the volume for copies of network files is on this node, as far as its disks are known."""
-    from images.layouts import resolve
     from images.overlay import CACHE
-    from images.owner import Owner
 
     facts, name = context.inventory.hardware(node), str(settings_of(context, node)["layout"])
     layout = context.site.layouts.get(name)
@@ -190,6 +209,20 @@ def elsewhere(context: Context) -> tuple[str, str]:
         raise HeadnodeError(f"directory.ca_file {directory.ca_file} cannot be read: {error.strerror}") from None
     file = directory.bind_password_file
     return certificate, vault.read_password(root / file.lstrip("/")) if file else ""
+
+
+def registry_authorities(context: Context) -> dict[str, str]:
+    """Registry → the certificate that vouches for it, from the files that the site names."""
+    found: dict[str, str] = {}
+    for host, file in context.site.packages.registries.items():
+        try:
+            found[host] = (context.paths.root / file.lstrip("/")).read_text()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise HeadnodeError(f"packages.registries.{host} is {file}, which cannot be read: {reason}") from None
+        if "BEGIN CERTIFICATE" not in found[host]:
+            raise HeadnodeError(f"packages.registries.{host} is {file}, which holds no certificate (PEM)")
+    return found
 
 
 def report_files(context: Context, node: Node, deployment: Deployment) -> list[dict[str, Any]]:

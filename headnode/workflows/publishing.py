@@ -1,15 +1,26 @@
 """Publish: bring the live tree in line with the site and the inventory, doing work only for what changed."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from headnode import control
 from headnode.errors import HeadnodeError, PublishFailed, counted
 from headnode.model import File, Node, Producer, State
-from headnode.publish import Reload, Workplace, differing, publish, publishers_lock, recover
+from headnode.publish import (
+    Reload,
+    Workplace,
+    differing,
+    everything_in,
+    prune,
+    publish,
+    publishers_lock,
+    recover,
+    stage,
+)
 from headnode.workflows.context import Context
 from headnode.workflows.fit import refuse_misfits
 from headnode.workflows.hostkeys import authority_line
@@ -39,10 +50,21 @@ class Wanted:
     files: dict[str, File]
     owners: dict[str, int]
     known: dict[str, int]
+    # What was found in the live tree, when somebody asked for all of it to be compared.
+    found: Collection[str] = ()
 
     @property
     def gone(self) -> list[str]:
-        return [path for path in self.known if path not in self.files]
+        return [path for path in self.known if path not in self.files] + self.strangers
+
+    @property
+    def strangers(self) -> list[str]:
+        """What is live and was published by nobody whom the database remembers: it was lost, or is another one.
+
+        Directories that our files are in may be links, somebody's own arrangement: those stay.
+        """
+        ours = {str(parent) for path in self.files for parent in PurePosixPath(path).parents}
+        return [path for path in self.found if path not in self.known and path not in self.files and path not in ours]
 
     @property
     def new_owners(self) -> dict[str, int]:
@@ -67,7 +89,11 @@ def producers(context: Context) -> list[Producer]:
 
 
 def publish_changes(context: Context, *, full: bool = False, reload: Reload | None = None) -> Outcome:
-    """Publish every node changed since last time, or everything when the site or a template changed."""
+    """Publish every node changed since last time, or everything when the site or a template changed.
+
+    Only when a person asks for all of it does what nobody published go: a head node whose database was lost goes on
+    serving its nodes until somebody has looked.
+    """
     place = Workplace(context.paths.published)
     reload = reload or partial(control.reload, context.paths)
     _ = context.site  # before anything is made on a machine where nothing was set up
@@ -77,16 +103,27 @@ def publish_changes(context: Context, *, full: bool = False, reload: Reload | No
         recovered = recover(place, reload)
         authority_line(context, make=True)
         digest = context.site_digest
-        everything = full or recovered or digest != context.inventory.fact("published_inputs")
-        wanted = render(context, everything=everything)
+        wanted = due(context, full=full, everything=recovered or inputs_changed(context, digest))
         write = differing(place.live, wanted.files)
         gone = wanted.gone
         warnings: list[str] = []
         claim(context, wanted)
         if write or gone or recovered:
             warnings = publish(place, write, gone, lambda staged: check(context, staged, write), reload)
+        if full:
+            prune(place.live)
         remember(context, wanted, digest, write, gone)
     return Outcome(wanted.nodes, tuple(write), tuple(gone), tuple(warnings))
+
+
+def inputs_changed(context: Context, digest: str) -> bool:
+    return digest != context.inventory.fact("published_inputs")
+
+
+def due(context: Context, *, full: bool, everything: bool) -> Wanted:
+    # Looked at first: what another publisher puts there meanwhile, the database knows by the time it is asked.
+    found = everything_in(context.paths.published) if full else ()
+    return replace(render(context, everything=full or everything), found=found)
 
 
 def render(context: Context, *, everything: bool) -> Wanted:
@@ -136,11 +173,10 @@ def claim(context: Context, wanted: Wanted) -> None:
 
 def remember(context: Context, wanted: Wanted, digest: str, write: Collection[str], gone: Collection[str]) -> None:
     """Last of all: had we died before this, the next publish would simply find the same nodes changed."""
-    same_inputs = digest == context.inventory.fact("published_inputs")
-    if not (gone or write) and same_inputs and wanted.nodes == 0:
+    if not (gone or write) and not inputs_changed(context, digest) and wanted.nodes == 0:
         return
     with context.inventory.change(context.actor, context.cause) as change:
-        change.remember_published({}, gone)
+        change.remember_published({}, [path for path in gone if path in wanted.known])
         change.set_fact("published_revision", str(wanted.revision))
         change.set_fact("published_inputs", digest)
         if write or gone:
@@ -150,20 +186,51 @@ def remember(context: Context, wanted: Wanted, digest: str, write: Collection[st
             change.record("publish", message, data={"written": len(write), "removed": len(gone)})
 
 
-def preview(context: Context) -> list[tuple[str, bytes | None, bytes | None]]:
-    """What a full publish would change: (path, bytes now, bytes then)."""
+@dataclass(frozen=True)
+class FileChange:
+    """What a publish would do to one file; None where there is none."""
+
+    path: str
+    now: bytes | None
+    then: bytes | None
+    # Nobody published it, so that only a full publish removes it.
+    stranger: bool = False
+
+
+def preview(context: Context) -> list[FileChange]:
+    """What a full publish would change."""
+    return compared(context, due(context, full=True, everything=True))
+
+
+def rehearse(context: Context, *, full: bool) -> tuple[list[FileChange], list[str]]:
+    """What a publish would change, and what the programs that would read it say: all but the swap."""
     place = Workplace(context.paths.published)
-    wanted = render(context, everything=True)
-    changes: list[tuple[str, bytes | None, bytes | None]] = []
-    for path, file in sorted(differing(place.live, wanted.files).items()):
-        changes.append((path, current(place.live / path), file.content))
-    gone = [(path, current(place.live / path), None) for path in sorted(wanted.gone)]
-    return changes + [change for change in gone if change[1] is not None]
+    unfinished = place.journal.exists()
+    wanted = due(context, full=full, everything=unfinished or inputs_changed(context, context.site_digest))
+    write = differing(place.live, wanted.files)
+    with TemporaryDirectory() as scratch:
+        elsewhere = Workplace(Path(scratch) / place.live.name)
+        stage(elsewhere, write)
+        warnings = check(context, elsewhere.new, write)
+    return compared(context, wanted), warnings
+
+
+def compared(context: Context, wanted: Wanted) -> list[FileChange]:
+    live, strangers = context.paths.published, set(wanted.strangers)
+    written = sorted(differing(live, wanted.files).items())
+    gone = [FileChange(path, current(live / path), None, path in strangers) for path in sorted(wanted.gone)]
+    return [
+        *(FileChange(path, current(live / path), file.content) for path, file in written),
+        *(change for change in gone if change.now is not None),
+    ]
 
 
 def current(path: Path) -> bytes | None:
+    """What is there. A link is not followed, and only a file is read: nobody may wait for, or see, anything else."""
     try:
-        return path.read_bytes()
+        if path.is_symlink():
+            return f"a link to {path.readlink()}\n".encode(errors="surrogateescape")
+        return path.read_bytes() if path.is_file() or not path.exists() else b"neither a file nor a link\n"
     except OSError:
         return None
 
@@ -182,8 +249,13 @@ def render_file(context: Context, path: str) -> File | None:
 def render_overlay(context: Context, node: Node) -> "dict[str, OverlayFile]":
     """The files that make a generic system this node, without its secrets: those are only for the node itself."""
     from headnode.workflows import gpu
+    from headnode.workflows.planning import registry_authorities
     from images.overlay import Secrets, overlay
 
     certificate = current(context.paths.ca / "ca.crt") or b""
-    secrets = Secrets(ca_certificate=certificate.decode(), ssh_authority=authority_line(context))
+    secrets = Secrets(
+        ca_certificate=certificate.decode(),
+        ssh_authority=authority_line(context),
+        registries=registry_authorities(context),
+    )
     return overlay(context.site, node, gpu.settings_of(context, node), secrets, gpu.stack_of(context, node))

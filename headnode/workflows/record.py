@@ -92,7 +92,7 @@ def from_tftp(said: str, at: datetime) -> Observation | None:
 def from_nginx(line: str, now: datetime) -> Observation | None:
     try:
         said = json.loads(line)
-        at = datetime.fromisoformat(said["time"])
+        at = stamped(said["time"])
         path, agent = harmless(said["path"]), harmless(said.get("agent", ""))
         method, status, size = harmless(said["method"]), int(said["status"]), int(said["bytes"])
         address, seconds = str(said["address"]), float(said.get("seconds", 0))
@@ -102,6 +102,13 @@ def from_nginx(line: str, now: datetime) -> Observation | None:
     data = {"method": method, "path": path, "status": status, "bytes": size, "seconds": seconds, "agent": agent}
     # How much came is not in the message: the same thing again is the same message, and is counted.
     return Observation("http", f"{method} {path}: {status}", at, address=address, severity=severity, data=data)
+
+
+def stamped(value: object) -> datetime:
+    """Seconds with milliseconds; lines from before an upgrade have the time in words."""
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    return datetime.fromisoformat(str(value))
 
 
 def harmless(value: object) -> str:

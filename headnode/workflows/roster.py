@@ -16,7 +16,7 @@ from headnode import nodeset
 from headnode.errors import InvalidField
 from headnode.inventory import Inventory
 from headnode.model import Node, State
-from headnode.workflows.nodes import document
+from headnode.workflows.choosing import document
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ length. Nothing is judged here but the form; headnode/workflows/enroll.py judges
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,23 +41,31 @@ def looks_like_yaml(text: str) -> bool:
 
 
 def read_csv(text: str, name: str, site: Site) -> list[Row]:
+    lines = csv_lines(text, name)
+    if not lines:
+        raise InvalidInput(f"{name} is empty; it needs a header such as {','.join(COLUMNS[:6])}")
+    where, header = lines[0]
+    check_columns([cell.strip().lower() for cell in header], where, site)
+    return bounded([row for where, values in csv_rows(lines) for row in expand(values, where)], name)
+
+
+def csv_lines(text: str, name: str) -> list[tuple[str, list[str]]]:
+    """Lines that say something, each with its place in the words of messages."""
     text = text.removeprefix("\ufeff")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter(text), strict=True)
     try:
-        lines = [(reader.line_num, cells) for cells in reader if says_something(cells)]
+        return [(f"{name}, line {reader.line_num}", cells) for cells in reader if says_something(cells)]
     except csv.Error as error:
         raise InvalidInput(f"{name}, line {reader.line_num}: this is not CSV: {shown(str(error))}") from None
-    if not lines:
-        raise InvalidInput(f"{name} is empty; it needs a header such as {','.join(COLUMNS[:6])}")
+
+
+def csv_rows(lines: Sequence[tuple[str, list[str]]]) -> Iterator[tuple[str, dict[str, str]]]:
+    """What stands below the header, by column."""
     header = [cell.strip().lower() for cell in lines[0][1]]
-    check_columns(header, f"{name}, line {lines[0][0]}", site)
-    rows: list[Row] = []
-    for number, cells in lines[1:]:
-        where = f"{name}, line {number}"
+    for where, cells in lines[1:]:
         if len(cells) > len(header):
             raise InvalidInput(f"{where}: {len(cells)} values for {len(header)} columns; remove what is too many")
-        rows += expand(dict(zip(header, cells, strict=False)), where)
-    return bounded(rows, name)
+        yield where, dict(zip(header, cells, strict=False))
 
 
 def delimiter(text: str) -> str:

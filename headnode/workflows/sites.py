@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from headnode import sitefile
+from headnode import sitefile, sitetext
 from headnode.errors import HeadnodeError, InvalidSite
 from headnode.workflows.context import Context
 from headnode.workflows.fit import misfits
@@ -30,7 +30,7 @@ def problems(context: Context, text: str) -> Sequence[str]:
 def saved_problems(context: Context) -> Sequence[str]:
     """What is wrong with the file as it is on disk now; the one that is in force was right."""
     try:
-        text = sitefile.read(context.paths.site_file)
+        text = sitetext.read(context.paths.site_file)
     except HeadnodeError as error:
         return error.message.splitlines()
     return [] if text == context.site_text else problems(context, text.decode(errors="replace"))

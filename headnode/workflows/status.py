@@ -52,13 +52,17 @@ class Status:
 def status(context: Context, now: datetime | None = None) -> Status:
     at = now or datetime.now(UTC)
     states = {state.value: 0 for state in State} | context.inventory.states()
+    away = context.inventory.in_state(State.MAINTENANCE)
+    quiet = {node.name for node in away}
+    news = [e for e in context.inventory.news(recent(context), [Severity.ERROR], MOST_EVENTS) if e.node not in quiet]
     lines = [
         head(context),
         foreign(context),
         space(context),
         *failures(context.inventory.in_state(State.FAILED)),
         *working(context.inventory.in_state(*WORKING), at),
-        *trouble(context.inventory.news(recent(context), [Severity.ERROR], MOST_EVENTS), at),
+        *aside(away),
+        *trouble(news, at),
     ]
     return Status(tuple(lines), states)
 
@@ -113,6 +117,15 @@ def working(nodes: Sequence[Node], now: datetime) -> Iterator[Line]:
             yield Line(f"{state} {fold(node.name for node in chosen)}", Severity.INFO, f"{len(chosen)} nodes{until}")
 
 
+def aside(nodes: Sequence[Node]) -> Iterator[Line]:
+    """Somebody took them out of service and knows why: no trouble, but not to be forgotten."""
+    alike: dict[str, list[str]] = {}
+    for node in nodes:
+        alike.setdefault(node.reason or "no reason given", []).append(node.name)
+    for reason, names in alike.items():
+        yield Line(f"maintenance {fold(names)}", Severity.INFO, reason)
+
+
 def trouble(events: Sequence[Event], now: datetime) -> Iterator[Line]:
     """What nodes that are up complained of lately: their sensors, logs, consoles and reports."""
     kinds = ("sensor", "sel", "console.phase", "verify")
@@ -125,7 +138,7 @@ def trouble(events: Sequence[Event], now: datetime) -> Iterator[Line]:
 
 
 def metrics(found: Status) -> str:
-    """For Prometheus: by the web server's /metrics, or written to node_exporter's directory from cron."""
+    """For Prometheus: by the door's /api/v1/metrics, or written to node_exporter's directory from cron."""
     lines = ["# HELP headnode_nodes Nodes in each state", "# TYPE headnode_nodes gauge"]
     lines += [f'headnode_nodes{{state="{state}"}} {count}' for state, count in sorted(found.states.items())]
     lines += ["# HELP headnode_status 0 well, 1 warning, 2 error", "# TYPE headnode_status gauge"]

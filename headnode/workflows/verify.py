@@ -12,7 +12,7 @@ from typing import Any
 
 from headnode import lifecycle
 from headnode.errors import InvalidInput
-from headnode.model import Event, Node, State
+from headnode.model import Node, State
 from headnode.nodeset import fold
 from headnode.why.outliers import Outlier, outliers
 from headnode.workflows import publishing
@@ -35,7 +35,7 @@ def ask(context: Context, nodes: Sequence[Node], burn_in: timedelta | None = Non
             states = sorted({node.state.value for node in current if node.name in wrong})
             raise InvalidInput(
                 f"{fold(wrong)} cannot be verified: {', '.join(states)}; only what is installed can show how it is",
-                hint=f"headnode why {fold(wrong)}",
+                hint=f"headnode {'resume' if states == [State.MAINTENANCE] else 'why'} {fold(wrong)}",
             )
         for node in current:
             state = State.VERIFYING if node.state is State.VERIFYING else lifecycle.move(node.state, "verify")
@@ -62,17 +62,12 @@ def wait(context: Context, names: Sequence[str], tick: Callable[[list[Node]], No
         time.sleep(pause)
 
 
-def newest_report(context: Context, node: str) -> Event | None:
-    """The last thing it said of itself."""
-    events = context.inventory.events(node, limit=2000)
-    return next((event for event in reversed(events) if event.kind == "verify"), None)
-
-
 def reports(context: Context, nodes: Sequence[Node]) -> dict[str, Checks]:
+    """Node → the checks of the last thing it said of itself."""
+    newest = context.inventory.history.newest("verify", [node.name for node in nodes])
     found: dict[str, Checks] = {}
     for node in nodes:
-        report = newest_report(context, node.name)
-        checks = report.data.get("checks") if report else None
+        checks = newest[node.name].data.get("checks") if node.name in newest else None
         found[node.name] = checks if isinstance(checks, list) else []
     return found
 

@@ -10,7 +10,7 @@ from headnode.model import Event, Node, State
 from headnode.nodeset import fold
 from headnode.why.case import Answer, Finding
 from headnode.why.engine import explain
-from headnode.workflows import nodes
+from headnode.workflows import choosing
 from headnode.workflows.context import Context
 from headnode.workflows.evidence import Evidence
 
@@ -21,7 +21,7 @@ def why(context: Context, text: str, now: datetime | None = None) -> list[Answer
     names = nodeset.expand(text, groups=groups(context, text))
     known = {node.name: node for node in context.inventory.nodes(names, retired=True)}
     if not names:
-        nodes.select(context, text)
+        choosing.select(context, text)
     return [
         explain(evidence.case(known[name]) if name in known else evidence.unknown(name))
         for name in sorted(names, key=nodeset.natural_key)

@@ -19,6 +19,7 @@ from .settings import Settings, parse_command_line
 TOKEN_PATIENCE = 120.0
 TOKEN_PAUSE = 5.0
 CLAIMS = 3
+EFI = Path("/sys/firmware/efi")
 VIRTUAL = ("virtio_net", "xen_netfront", "hv_netvsc")
 
 
@@ -113,7 +114,7 @@ class Agent:
             execution.run()
         finally:
             self.phase = execution.step or "plan"
-        if Path("/sys/firmware/efi").is_dir() and (sentence := efi.repair(self.log)):
+        if plan.network_first and EFI.is_dir() and (sentence := efi.repair(self.log)):
             self.reporter.event("boot-order", sentence, step="boot order")
         self.phase = "done"
         release_target()

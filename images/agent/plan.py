@@ -42,6 +42,8 @@ class Plan:
     deployment: str
     disks: tuple[PlannedDisk, ...]
     steps: tuple[Step, ...]
+    # Whether UEFI's boot order is to begin with the network.
+    network_first: bool = True
 
 
 def parse_plan(document: Mapping[str, Any]) -> Plan:
@@ -50,7 +52,8 @@ def parse_plan(document: Mapping[str, Any]) -> Plan:
         raise BadPlan(f"the plan is of version {document.get('version')!r}, and this agent knows version {VERSION}")
     disks = tuple(parse_disk(disk) for disk in listed(document, "disks"))
     steps = tuple(parse_step(step, number) for number, step in enumerate(listed(document, "steps"), 1))
-    plan = Plan(str(document.get("node", "")), str(document.get("deployment", "")), disks, steps)
+    network_first = document.get("network_first") is not False
+    plan = Plan(str(document.get("node", "")), str(document.get("deployment", "")), disks, steps, network_first)
     refuse_strangers(plan)
     return plan
 

@@ -15,14 +15,25 @@ BOGO = re.compile(r"stress-ng: (?:metrc|info):\s+\[\d+\] (cpu|vm)\s+(\d+)\s+[\d.
 BANDWIDTH = re.compile(r"# Avg bus bandwidth\s*:\s*([\d.]+)")
 
 
-def programs(seconds: int) -> Iterator[tuple[str, list[str]]]:
+# What each says at its end when all went well; an answer without it was cut off.
+WELL = {
+    "stress-ng": re.compile(r"successful run completed"),
+    "dcgmi": re.compile(r"\|\s*Pass\b"),
+    "gpu_burn": re.compile(r"GPU \d+: OK"),
+    "all_reduce_perf": BANDWIDTH,
+}
+# DCGM's tables say "Fail"; stress-ng's good ending says "failed: 0".
+WRONG = re.compile(r"\bFAIL(?:ED)?\b|\|\s*Fail\b|FAULTY|errors: [1-9]")
+
+
+def programs(seconds: int, gpus: int = 1) -> Iterator[tuple[str, list[str]]]:
     """Name → command, for what is installed."""
     known = {
         "stress-ng": ["stress-ng", "--cpu", "0", "--vm", "2", "--vm-bytes", "60%", "--verify", "--metrics-brief",
                       "--timeout", f"{seconds}s"],
         "dcgmi": ["dcgmi", "diag", "-r", "3"],
         "gpu_burn": ["gpu_burn", str(seconds)],
-        "all_reduce_perf": ["all_reduce_perf", "-b", "8", "-e", "1G", "-f", "2", "-g", "0"],
+        "all_reduce_perf": ["all_reduce_perf", "-b", "8", "-e", "1G", "-f", "2", "-g", str(max(1, gpus))],
     }  # fmt: skip
     for name, argv in known.items():
         if installed(name):
@@ -34,10 +45,11 @@ def run(seconds: int, ask: Callable[[list[str], float], Said] = ask) -> list[Che
     if not chosen:
         return [check("burn-in", False, "none of stress-ng, dcgmi, gpu_burn and all_reduce_perf is installed")]
     share = max(10, seconds // len(chosen))
+    # NCCL's tests take one GPU unless they are told how many there are.
+    gpus = ask(["nvidia-smi", "-L"], 60.0).text.count("GPU ")
     found: list[Check] = []
     with Watching() as watching:
-        for name, _ in chosen:
-            argv = dict(programs(share))[name]
+        for name, argv in programs(share, gpus):
             found.append(judged(name, ask(argv, share + 900), share))
     return [*found, heat(watching.samples)]
 
@@ -47,7 +59,7 @@ def judged(name: str, said: Said, seconds: int) -> Check:
     numbers = {f"{kind}_ops": float(rate) for kind, _, rate in BOGO.findall(text)}
     if bandwidth := BANDWIDTH.search(text):
         numbers["bus_gb_per_s"] = float(bandwidth[1])
-    bad = not said.ok or bool(re.search(r"\bFAIL(?:ED)?\b|FAULTY|errors: [1-9]", text))
+    bad = not said.ok or bool(WRONG.search(text)) or not WELL[name].search(text)
     last = " / ".join(line.strip() for line in text.strip().splitlines()[-2:])[-200:]
     return check(f"burn-in {name}", not bad, f"{seconds} s: {last or ('well' if not bad else 'no word')}", **numbers)
 

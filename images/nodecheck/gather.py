@@ -11,9 +11,13 @@ from . import judge_gpus, judge_machine, nvidia, pci
 from .infiniband import parse_ibstat
 from .programs import Said, ask, installed
 from .result import Check, check
+from .storage import parse_mdstat, parse_mounts, parse_swaps
 
 NETWORK = frozenset({"nfs", "nfs4"})
 PATIENCE = 10.0
+PROC = Path("/proc")
+# Where Docker looks for specifications of devices.
+CDI = ("/etc/cdi", "/run/cdi")
 
 
 def everything(expected: Mapping[str, Any]) -> list[Check]:
@@ -54,13 +58,15 @@ def disks(expected: Mapping[str, Any]) -> Iterator[Check]:
 def storage(expected: Mapping[str, Any]) -> Iterator[Check]:
     wanted = {str(path) for path in expected.get("nfs") or ()}
     mounted = network_mounts()
+    yield from judge_machine.filesystems(expected, parse_mounts(read(PROC / "self/mounts")))
+    yield from judge_machine.swap(expected, parse_swaps(read(PROC / "swaps")))
+    yield from judge_machine.raid(expected, parse_mdstat(read(PROC / "mdstat")))
     yield from judge_machine.network_mounts({path: trouble(path, mounted) for path in sorted(wanted)})
     yield from judge_machine.cache(expected, ask(["systemctl", "is-active", "--quiet", "cachefilesd"], PATIENCE).ok)
 
 
 def network_mounts() -> set[str]:
-    lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-    return {words[1] for words in lines if len(words) > 2 and words[2] in NETWORK}
+    return {path for path, mount in parse_mounts(read(PROC / "self/mounts")).items() if mount.kind in NETWORK}
 
 
 def trouble(path: str, mounted: set[str]) -> str:
@@ -108,6 +114,7 @@ def gpus(expected: Mapping[str, Any]) -> Iterator[Check]:
         links=nvidia.parse_nvlink(ask(["nvidia-smi", "nvlink", "--status"], 60).text) if smi else None,
         xids=tuple(nvidia.parse_xids(ask(["dmesg"], 30).text)),
         docker=docker.text if docker else None,
+        cdi=any("nvidia" in file.name for place in CDI for file in Path(place).glob("*.*")),
     )
     yield from judge_gpus.judge(wanted if isinstance(wanted, int) else None, bool(expected.get("driver")), facts)
 

@@ -1,5 +1,6 @@
 """GPUs: what the bus shows, what the driver shows, what was expected, and whether they work. Pure."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ class GpuFacts:
     links: Mapping[int, list[bool]] | None = None
     xids: tuple[tuple[str, int], ...] = ()
     docker: str | None = None
+    # Whether a CDI specification of the GPUs lies where Docker may look for one.
+    cdi: bool = False
 
 
 def judge(expected: int | None, driver_wanted: bool, facts: GpuFacts) -> Iterator[Check]:
@@ -36,10 +39,10 @@ def judge(expected: int | None, driver_wanted: bool, facts: GpuFacts) -> Iterato
     yield versions(smi, facts)
     yield cuda(facts.cuda, len(smi.gpus))
     yield persistence(smi)
-    if facts.links:
+    if facts.links is not None:
         yield nvlink(facts.links)
     if facts.docker is not None:
-        yield docker(facts.docker)
+        yield docker(facts.docker, facts.cdi)
 
 
 def on_the_bus(expected: int | None, devices: list[Device]) -> Check:
@@ -48,7 +51,10 @@ def on_the_bus(expected: int | None, devices: list[Device]) -> Check:
         return check("gpu pci", False, f"{', '.join(gone)} has fallen off the bus (rev ff)", count=len(devices))
     ok = expected is None or len(devices) == expected
     wanted = "" if ok else f", {expected} expected"
-    return check("gpu pci", ok, f"{counted(len(devices), 'GPU')} on the bus{wanted}", count=len(devices))
+    # Which widths are right only the machine's maker knows, but nodes of a profile can be compared.
+    widths = [device.width for device in devices if device.width]
+    more = {"width": min(widths)} if widths else {}
+    return check("gpu pci", ok, f"{counted(len(devices), 'GPU')} on the bus{wanted}", count=len(devices), **more)
 
 
 def bars(devices: list[Device]) -> Check:
@@ -76,7 +82,8 @@ def errors(smi: Smi, xids: tuple[tuple[str, int], ...]) -> Check:
         said += [f"{gpu.bus}: {gpu.uncorrectable} uncorrectable memory errors"] if gpu.uncorrectable else []
         said += [f"{gpu.bus}: a row remapping failed"] if gpu.remap_failed else []
         said += [f"{gpu.bus}: a row remapping waits for a reset"] if gpu.remap_pending else []
-    return check("gpu errors", not said, "; ".join(said) or "none")
+    modes = sorted({gpu.ecc for gpu in smi.gpus if gpu.ecc})
+    return check("gpu errors", not said, "; ".join(said) or "none", **({"ecc": " ".join(modes)} if modes else {}))
 
 
 def versions(smi: Smi, facts: GpuFacts) -> Check:
@@ -85,7 +92,9 @@ def versions(smi: Smi, facts: GpuFacts) -> Check:
         found["Fabric Manager"] = parse_version(facts.fabric_manager)
     known = {version for version in found.values() if version}
     words = ", ".join(f"{name} {version or 'unknown'}" for name, version in found.items())
-    return check("gpu versions", len(known) == 1, words, driver=smi.driver)
+    # A Fabric Manager that does not say which it is has shown nothing.
+    ok = len(known) == 1 and found.get("Fabric Manager") != ""
+    return check("gpu versions", ok, words, driver=smi.driver)
 
 
 def cuda(said: str, count: int) -> Check:
@@ -106,8 +115,16 @@ def nvlink(links: Mapping[int, list[bool]]) -> Check:
     return check("gpu nvlink", not down, f"down: {', '.join(down)}" if down else f"{up} links up", links=up)
 
 
-def docker(said: str) -> Check:
-    ok = "nvidia" in said
-    return check(
-        "docker gpus", ok, "Docker knows the GPUs" if ok else "Docker knows no NVIDIA runtime and no CDI device"
-    )
+def docker(said: str, cdi: bool) -> Check:
+    """`docker info` as JSON. Its runtimes and devices count, not any word in it: hosts are called nvidia-1 too."""
+    try:
+        found = json.loads(said)
+        runtimes, devices = found.get("Runtimes") or {}, found.get("DiscoveredDevices") or []
+        # Docker before 28 does not list devices, but says whether it looks for specifications.
+        looks = cdi and bool(found.get("CDISpecDirs"))
+    except (ValueError, AttributeError):
+        return check("docker gpus", False, "Docker does not answer, or not to the end")
+    ways = ["the NVIDIA runtime"] if any("nvidia" in name for name in runtimes) else []
+    ways += ["CDI devices"] if looks or any("nvidia.com/gpu" in str(device) for device in devices) else []
+    words = f"Docker has {' and '.join(ways)}" if ways else "Docker knows no NVIDIA runtime and no CDI device"
+    return check("docker gpus", bool(ways), words)

@@ -5,6 +5,7 @@ from typing import Any
 
 from .infiniband import Port
 from .result import Check, check, number
+from .storage import Mount, RaidSet
 
 # Firmware and kernel keep some memory for themselves.
 MEMORY_SLACK = 0.06
@@ -43,6 +44,32 @@ def disks(expected: Mapping[str, Any], serials: Sequence[str]) -> Iterator[Check
         missing = [serial for serial in wanted if serial not in serials]
         words = f"missing: {', '.join(missing)}" if missing else f"all {len(wanted)} there"
         yield check("disks", not missing, words, count=len(serials))
+
+
+def filesystems(expected: Mapping[str, Any], mounts: Mapping[str, Mount]) -> Iterator[Check]:
+    """What is mounted is of the planned kind and can be written to: a disk that fails is made read-only."""
+    planned = expected.get("filesystems")
+    if not isinstance(planned, Mapping) or not planned:
+        return
+    there = {path: mounts[path] for path in planned if path in mounts}
+    wrong = [f"{path} is {mount.kind}, not {planned[path]}" for path, mount in there.items()
+             if mount.kind != planned[path]]  # fmt: skip
+    wrong += [f"{path} is read-only" for path, mount in there.items() if not mount.writable]
+    yield check("file systems", not wrong, "; ".join(wrong) or "as planned")
+
+
+def swap(expected: Mapping[str, Any], count: int) -> Iterator[Check]:
+    if expected.get("swap"):
+        yield check("swap", count > 0, "in use" if count else "planned, and none is in use")
+
+
+def raid(expected: Mapping[str, Any], sets: Sequence[RaidSet]) -> Iterator[Check]:
+    wanted = number(expected.get("raid"))
+    if wanted is None:
+        return
+    bad = [f"{one.name} has {one.working or 0} of {one.members or 'its'} disks" for one in sets if not one.whole]
+    missing = [f"{len(sets)} sets, {wanted:.0f} planned"] if len(sets) < wanted else []
+    yield check("raid", not bad and not missing, "; ".join([*missing, *bad]) or "every set has all its disks")
 
 
 def network_mounts(answers: Mapping[str, str]) -> Iterator[Check]:

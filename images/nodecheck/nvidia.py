@@ -16,6 +16,8 @@ class Gpu:
     temperature: int | None = None
     # The driver lists it and cannot talk to it.
     lost: bool = False
+    # "Enabled" or "Disabled", where the GPU has error correction at all.
+    ecc: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def parse_gpu(gpu: ElementTree.Element) -> Gpu:
         remap_pending=said("remapped_rows/remapped_row_pending") == "Yes",
         remap_failed=said("remapped_rows/remapped_row_failure") == "Yes",
         temperature=whole(said("temperature/gpu_temp")),
+        ecc=ecc if (ecc := said("ecc_mode/current_ecc")) in ("Enabled", "Disabled") else "",
         lost=bool(re.search(r"GPU is lost|Unknown Error|GPU requires reset", everything)),
     )
 

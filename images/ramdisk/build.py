@@ -12,8 +12,9 @@ from typing import IO
 from headnode import run
 from headnode.errors import HeadnodeError
 from images import cpio
-from images.bootstrap import Progress, root_file_system
+from images.bootstrap import root_file_system
 from images.recipes import Recipe
+from images.stages import Progress
 from images.tarball import KERNEL, Replacement, matcher, plain, reading
 
 HERE = Path(__file__).parent

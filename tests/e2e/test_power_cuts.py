@@ -44,16 +44,17 @@ def small_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     filled = place / "filled"
     filled.mkdir()
     source = cached.node_image().directory / IMAGE
-    with (filled / IMAGE).open("wb") as target:
-        unpack = subprocess.Popen(["zstd", "-dcq", "--long=31", source], stdout=subprocess.PIPE)
-        pack = subprocess.Popen(["zstd", "-q", "-c"], stdin=subprocess.PIPE, stdout=target)
+    with (
+        (filled / IMAGE).open("wb") as target,
+        subprocess.Popen(["zstd", "-dcq", "--long=31", source], stdout=subprocess.PIPE) as unpack,
+        subprocess.Popen(["zstd", "-q", "-c"], stdin=subprocess.PIPE, stdout=target) as pack,
+    ):
         assert unpack.stdout is not None
         assert pack.stdin is not None
         seen = tarball.copy(
             unpack.stdout, pack.stdin, drop=["usr/lib/modules/*", "boot/*"], replace={}, mtime=cached.EPOCH
         )
-        pack.stdin.close()
-        assert (unpack.wait(), pack.wait()) == (0, 0)
+    assert (unpack.returncode, pack.returncode) == (0, 0)
     store = Store(place / "images")
     store.root.mkdir()
     store.publish("node", filled, {"unpacked_size": seen.unpacked}, signer(place / "key"))

@@ -14,7 +14,7 @@ from headnode.errors import HeadnodeError, InvalidInput
 from headnode.inventory import dumps
 from headnode.paths import Paths
 from headnode.sealedfile import Unlocking
-from headnode.workflows import backup, enroll, hostkeys
+from headnode.workflows import backup, enroll, hostkeys, publishing, restoring
 from headnode.workflows.context import Context
 from images.signing import public_key, signer
 from tests.support import Postgres, headnode, row_of
@@ -83,7 +83,7 @@ def test_restored_on_an_empty_root_it_is_the_same_head_node(filled: Context, arc
     before = everything(filled)
     filled.close()
     shutil.rmtree(filled.paths.root)
-    done = backup.restore(empty, archive, KEY, replace=False, tell=quiet)
+    done = restoring.restore(empty, archive, KEY, replace=False, tell=quiet)
     assert done.cluster == "demo"
     assert everything(empty) == before
     kinds = [event.kind for event in empty.inventory.events()]
@@ -131,7 +131,7 @@ def test_a_damaged_archive_is_refused_before_anything_is_changed(
     before = state_of(filled.paths.root)
     for context, replacing in ((empty, False), (filled, True)):
         with pytest.raises(HeadnodeError):
-            backup.restore(context, archive, KEY, replace=replacing, tell=quiet)
+            restoring.restore(context, archive, KEY, replace=replacing, tell=quiet)
     assert state_of(empty.paths.root) == {}
     assert state_of(filled.paths.root) == before
 
@@ -139,15 +139,29 @@ def test_a_damaged_archive_is_refused_before_anything_is_changed(
 def test_a_site_is_not_overwritten_unless_asked(archive: Path, filled: Context) -> None:
     before = everything(filled)
     with pytest.raises(InvalidInput, match="there is a site here already"):
-        backup.restore(filled, archive, KEY, replace=False, tell=quiet)
+        restoring.restore(filled, archive, KEY, replace=False, tell=quiet)
     enroll.enroll(filled, [row_of(9)])
     filled.close()
     again = at(filled.paths.root)
-    backup.restore(again, archive, KEY, replace=True, tell=quiet)
+    restoring.restore(again, archive, KEY, replace=True, tell=quiet)
     assert everything(again) == before
     again.close()
     kept = sorted(path.name.partition(".before")[0] for path in filled.paths.root.rglob("*.before-restore-*"))
     assert kept == ["headnode", "inventory.db"]
+
+
+def test_nothing_of_the_site_before_stays_published(archive: Path, filled: Context) -> None:
+    enroll.enroll(filled, [row_of(9)])
+    publishing.publish_changes(filled)
+    stale = filled.paths.published / "dnsmasq/provision.d/gpu09"
+    assert stale.exists()
+    filled.close()
+    again = at(filled.paths.root)
+    restoring.restore(again, archive, KEY, replace=True, tell=quiet)
+    assert not stale.exists()
+    assert (stale.parent / "gpu01").exists()
+    assert publishing.preview(again) == []
+    again.close()
 
 
 @pytest.mark.parametrize("step", ["load", "put_config"])
@@ -160,11 +174,11 @@ def test_an_interrupted_restore_is_run_again(
         def killed(*_: object) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(dumps if step == "load" else backup, step, killed)
+        patch.setattr(dumps if step == "load" else restoring, step, killed)
         with pytest.raises(KeyboardInterrupt):
-            backup.restore(empty, archive, KEY, replace=False, tell=quiet)
+            restoring.restore(empty, archive, KEY, replace=False, tell=quiet)
     again = at(empty.paths.root)
-    backup.restore(again, archive, KEY, replace=False, tell=quiet)
+    restoring.restore(again, archive, KEY, replace=False, tell=quiet)
     assert everything(again) == before
     again.close()
 
@@ -210,7 +224,7 @@ def test_a_manifest_that_lies_is_refused(filled: Context, tmp_path: Path, empty:
         target.unlink(missing_ok=True)
         backup.write(target, names, made, KEY)
         with pytest.raises(HeadnodeError):
-            backup.restore(empty, target, KEY, replace=False, tell=quiet)
+            restoring.restore(empty, target, KEY, replace=False, tell=quiet)
     assert not list(tmp_path.rglob("evil"))
     assert state_of(empty.paths.root) == {}
     backup.write(tmp_path / "new.hnb", {}, replace(made, files={}), KEY)
@@ -233,14 +247,14 @@ def test_postgresql_comes_back_too(filled: Context, postgres: Postgres, tmp_path
         (tmp_path / "other").mkdir()
         other = at(tmp_path / "other")
         with pytest.raises(InvalidInput, match="in its database"):
-            backup.restore(other, archive, KEY, replace=False, tell=quiet)
+            restoring.restore(other, archive, KEY, replace=False, tell=quiet)
         postgres.execute("DROP DATABASE hnbackup WITH (FORCE)")
         postgres.execute("CREATE DATABASE hnbackup")
-        backup.restore(other, archive, KEY, replace=False, tell=quiet)
+        restoring.restore(other, archive, KEY, replace=False, tell=quiet)
         assert everything(other) == before
         other.close()
         again = at(tmp_path / "other")
-        backup.restore(again, archive, KEY, replace=True, tell=quiet)
+        restoring.restore(again, archive, KEY, replace=True, tell=quiet)
         assert everything(again) == before
         again.close()
         (kept,) = again.paths.state.glob("inventory.pgdump.before-restore-*")

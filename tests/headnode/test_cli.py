@@ -19,6 +19,8 @@ from click.testing import CliRunner
 from headnode.cli import COMMANDS, cli, main
 from headnode.cli.common import FORMATS
 from headnode.cli.reference import commands
+from headnode.paths import Paths
+from headnode.sitetext import may_name_database
 from tests.headnode.test_init import FLAGS
 from tests.support import HEADNODE, bmc, csv_of, headnode, mac, process, tree
 
@@ -81,6 +83,40 @@ def test_help_does_not_import_what_it_does_not_need() -> None:
     code = "import sys\nfrom headnode.cli import cli\ntry: cli(['--help'])\nexcept SystemExit: print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"sqlalchemy", "pydantic", "jinja2", "yaml", "alembic", "ClusterShell", "pyroute2"} & set(loaded)
+
+
+def test_listing_nodes_does_not_wait_for_what_understands_the_site(root: Path) -> None:
+    code = "import sys\nfrom headnode.cli import cli\ntry: cli(sys.argv[1:])\nexcept SystemExit: print(*sys.modules)"
+    for words in (["nodes"], ["events"]):
+        argv = [sys.executable, "-c", code, "--root", str(root), *words]
+        loaded = set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
+        assert "sqlalchemy" in loaded
+        assert not {"pydantic", "yaml", "jinja2", "alembic", "pyroute2", "headnode.site"} & loaded
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("domain: x\n", False), ("database: {url: x}\n", True), ("# database\n", True), ('"\\x64atabase": {}\n', True)],
+)
+def test_a_database_that_the_site_may_name_is_not_passed_over(text: str, named: bool) -> None:
+    assert may_name_database(text.encode()) is named
+    assert may_name_database(text.encode("utf-16"))
+
+
+def test_a_database_of_its_own_is_asked_for_by_every_command(root: Path) -> None:
+    file = Paths(root).site_file
+    file.write_text(file.read_text() + "\ndatabase: {url: 'postgresql://nobody@127.0.0.1:1/none'}\n")
+    for words in (["nodes"], ["events"]):
+        done = headnode(root, *words)
+        assert (done.code, "127.0.0.1:1/none cannot be used" in done.err) == (1, True), done.err
+
+
+def test_nodes_are_listed_while_the_site_is_being_edited_and_nothing_is_changed(small: Path) -> None:
+    Paths(small).site_file.write_text("cluster: [half\n")
+    assert headnode(small, "nodes").code == 0
+    assert headnode(small, "events").code == 0
+    refused = headnode(small, "retire", "gpu0001", "--yes")
+    assert (refused.code, "site.yaml" in refused.err) == (2, True)
 
 
 # Exit codes: 0 done, 1 could not be done, 2 makes no sense.

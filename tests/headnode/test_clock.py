@@ -209,7 +209,7 @@ def test_a_silent_node_is_shown_with_what_it_said_and_when(context: Context) -> 
     up = context.inventory.nodes(["gpu01"])
     _, reading = clocks.readings(context, up, ask=lambda asked: {})
     assert (reading.state, reading.offset_ms, reading.stratum, reading.source) == ("silent", 0.25, 9, "its own report")
-    event = context.inventory.newest_events("verify", ["gpu01"])["gpu01"]
+    event = context.inventory.history.newest("verify", ["gpu01"])["gpu01"]
     assert event.at is not None
     later = clocks.reported(up[0], event, event.at + timedelta(hours=3))
     assert later.age == 3 * 3600

@@ -11,10 +11,11 @@ from headnode import sitefile
 from headnode.errors import HeadnodeError, InvalidField, InvalidInput, NotFound, Taken
 from headnode.model import State
 from headnode.site import Rack, Site
-from headnode.workflows import enroll, nodes, sheet
+from headnode.workflows import choosing, enroll, nodes, sheet
 from headnode.workflows.context import Context
-from headnode.workflows.enroll import Verdict, plan
+from headnode.workflows.enroll import plan
 from headnode.workflows.sheet import COLUMNS, Row
+from headnode.workflows.verdicts import Verdict
 from tests.headnode.test_fields import NASTY
 from tests.support import bmc, csv_of, headnode, mac, problems_are_lines, row, row_of, tree
 
@@ -368,7 +369,7 @@ def two(context: Context) -> Context:
 
 def test_set_says_what_changes_and_records_it(two: Context) -> None:
     wanted = nodes.parse_assignments(two.site, ["rack=r1", "kernel_args=pci=realloc quiet", "groups=b a"])
-    planned = nodes.plan_set(two, two.inventory.nodes(), wanted)
+    planned = nodes.set_fields(two, ["gpu01", "gpu02"], wanted, rehearsal=True)
     assert [(edit.node, edit.field, edit.before, edit.after) for edit in planned[:3]] == [
         ("gpu01", "rack", None, "r1"),
         ("gpu01", "groups", [], ["a", "b"]),
@@ -422,7 +423,7 @@ def test_set_refuses_the_same_field_twice_and_one_machine_for_many(two: Context)
     with pytest.raises(InvalidInput, match="rack is given twice"):
         nodes.parse_assignments(two.site, ["rack=a", "rack=b"])
     with pytest.raises(InvalidInput, match="mac belongs to one node, and 2 were named"):
-        nodes.plan_set(two, two.inventory.nodes(), {"mac": mac(9)})
+        nodes.set_fields(two, ["gpu01", "gpu02"], {"mac": mac(9)})
 
 
 def test_a_position_is_judged_in_the_rack_the_node_goes_to(two: Context) -> None:
@@ -450,13 +451,13 @@ def test_a_locked_node_is_not_retired_and_neither_are_the_others(two: Context) -
 
 def test_choosing_nodes_refuses_what_is_not_there(two: Context) -> None:
     nodes.set_fields(two, ["gpu02"], {"groups": "a100"})
-    assert [node.name for node in nodes.select(two, "gpu[01-02]")] == ["gpu01", "gpu02"]
-    assert [node.name for node in nodes.select(two, "@a100")] == ["gpu02"]
-    assert [node.name for node in nodes.select(two, "@all!@a100")] == ["gpu01"]
-    assert [node.name for node in nodes.select(two, "gpu*")] == ["gpu01", "gpu02"]
+    assert [node.name for node in choosing.select(two, "gpu[01-02]")] == ["gpu01", "gpu02"]
+    assert [node.name for node in choosing.select(two, "@a100")] == ["gpu02"]
+    assert [node.name for node in choosing.select(two, "@all!@a100")] == ["gpu01"]
+    assert [node.name for node in choosing.select(two, "gpu*")] == ["gpu01", "gpu02"]
     for missing in ("gpu[01-03]", "@nosuch", "cpu*", "gpu01&gpu02", "", "gpu[3-4],x"):
         with pytest.raises(InvalidInput):
-            nodes.select(two, missing)
+            choosing.select(two, missing)
 
 
 def test_two_nodes_cannot_be_given_the_same_thing_at_once(two: Context) -> None:

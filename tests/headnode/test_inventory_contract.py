@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 from headnode.errors import HeadnodeError, Taken
 from headnode.inventory import Change, Inventory
 from headnode.inventory.engine import HEAD, alembic_config, open_engine, sqlite_url
+from headnode.inventory.history import among_milestones
 from headnode.inventory.tables import events, group_members, metadata, nics
 from headnode.model import Intent, Nic, Node, State
 from tests.support import bmc, event_about, mac, node_of
@@ -95,6 +96,73 @@ def test_history_cannot_be_changed(inventory: Inventory, engine: sa.Engine) -> N
         with pytest.raises(sa.exc.DBAPIError, match="append-only"), engine.begin() as connection:
             connection.execute(statement)
     assert [event.message for event in inventory.events()] == ["it happened"]
+
+
+def happened(inventory: Inventory, *kinds: str, node: str = "gpu01", days_ago: float = 0) -> list[int]:
+    """Events of these kinds; their numbers."""
+    at = datetime.now(UTC) - timedelta(days=days_ago)
+    before = inventory.newest_event()
+    with inventory.change("tester", "a test") as change:
+        change.record_all(replace(event_about(node), kind=kind, at=at) for kind in kinds)
+    return [event.id for event in inventory.events(after=before, limit=1000)]
+
+
+def test_milestones_are_found_among_everything_else(inventory: Inventory) -> None:
+    asked, _, failed = happened(inventory, "deploy", "http", "failed")
+    happened(inventory, *["dhcp.ack"] * 500)
+    (verified,) = happened(inventory, "verify")
+    happened(inventory, "verify", node="gpu02")
+    found = inventory.history.milestones("gpu01", limit=10)
+    assert [event.id for event in found] == [asked, failed, verified]
+    assert [event.id for event in inventory.history.milestones("gpu01", limit=1)] == [verified]
+    newest = inventory.history.newest("verify", ["gpu01", "gpu02", "gpu03"])
+    assert {name: event.id for name, event in newest.items()} == {"gpu01": verified, "gpu02": verified + 1}
+    onwards = inventory.history.onwards("gpu01", failed, limit=3)
+    assert [event.kind for event in onwards] == ["failed", "dhcp.ack", "dhcp.ack"]
+
+
+def test_milestones_are_looked_for_nowhere_else(tmp_path: Path) -> None:
+    """SQLite says how it would look: in the small index, and never through all that happened to a node."""
+    made = open_engine(sqlite_url(tmp_path / "inventory.db"))
+    query = among_milestones(sa.select(events)).where(events.c.node == "gpu01").order_by(events.c.id.desc())
+    plain = query.compile(made, compile_kwargs={"literal_binds": True})
+    with made.connect() as connection:
+        plan = " ".join(str(row) for row in connection.execute(sa.text(f"EXPLAIN QUERY PLAN {plain}")))
+    made.dispose()
+    assert "SEARCH events USING INDEX ix_events_milestone (node=?)" in plan
+    assert "TEMP B-TREE" not in plan
+
+
+def test_the_past_is_forgotten_in_small_steps(inventory: Inventory) -> None:
+    happened(inventory, "deploy", *["http"] * 5, "failed", days_ago=200)
+    kept = happened(inventory, "http", "dhcp.ack", days_ago=10)
+    before = datetime.now(UTC) - timedelta(days=180)
+    assert inventory.history.forget(before, most=4) == 3, "the milestone among the first four stays"
+    assert inventory.history.forget(before, most=4) == 2
+    assert inventory.history.forget(before, most=4) is None, "what is left is newer"
+    left = inventory.events()
+    assert [event.kind for event in left] == ["deploy", "failed", "http", "dhcp.ack"]
+    assert [event.id for event in left][2:] == kept
+
+
+def test_the_newest_event_is_never_forgotten(inventory: Inventory) -> None:
+    """Its number would be given to another, and whoever remembers how far he has read would miss that."""
+    numbers = happened(inventory, "http", "http", days_ago=400)
+    assert inventory.history.forget(datetime.now(UTC), most=100) == 1
+    assert inventory.history.forget(datetime.now(UTC), most=100) is None
+    assert inventory.newest_event() == numbers[-1]
+    assert happened(inventory, "http") == [numbers[-1] + 1]
+
+
+def test_nothing_else_can_be_deleted_though_some_was_forgotten(inventory: Inventory, engine: sa.Engine) -> None:
+    happened(inventory, "http", "failed", "http", days_ago=400)
+    happened(inventory, "http", "http")
+    assert inventory.history.forget(datetime.now(UTC) - timedelta(days=180), most=100) == 2
+    before = inventory.events()
+    for chosen in (events.c.kind == "failed", events.c.kind == "http"):
+        with pytest.raises(sa.exc.DBAPIError, match="append-only"), engine.begin() as connection:
+            connection.execute(sa.delete(events).where(chosen))
+    assert inventory.events() == before
 
 
 def test_events_know_who_what_and_why_and_come_oldest_first(inventory: Inventory) -> None:
@@ -285,6 +353,28 @@ def test_migrations_make_exactly_the_tables_we_use(engine: sa.Engine) -> None:
 
 def test_opening_knows_the_newest_migration() -> None:
     assert ScriptDirectory.from_config(alembic_config()).get_heads() == [HEAD]
+
+
+def test_the_history_of_an_older_headnode_is_found_and_can_be_forgotten(url: str) -> None:
+    """Made with the schema before milestones had an index, by the migrations of that time."""
+    from alembic import command
+
+    plain = sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg") if "postgresql" in url else url)
+    with plain.begin() as connection:
+        config = alembic_config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0004")
+        row = {"node": "gpu01", "severity": "info", "actor": "", "cause": "", "message": "", "data": {}}
+        long_ago = datetime.now(UTC) - timedelta(days=400)
+        connection.execute(
+            sa.insert(events), [{**row, "kind": kind, "at": long_ago} for kind in ("deploy", "http", "failed", "http")]
+        )
+    plain.dispose()
+    inventory = Inventory.open(url, Path("unused"))
+    assert [event.kind for event in inventory.history.milestones("gpu01", limit=9)] == ["deploy", "failed"]
+    assert inventory.history.forget(datetime.now(UTC), most=100) == 1
+    assert [event.kind for event in inventory.events()] == ["deploy", "failed", "http"]
+    inventory.close()
 
 
 def test_a_database_of_a_newer_headnode_is_refused(engine: sa.Engine, url: str) -> None:

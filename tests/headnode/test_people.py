@@ -17,8 +17,8 @@ from headnode.model import Holder, Numbered
 from headnode.site import Directory, Site
 from headnode.workflows import breakglass, peopleimport, personfields
 from headnode.workflows.context import Context
-from headnode.workflows.enroll import Verdict
 from headnode.workflows.personfields import Wish
+from headnode.workflows.verdicts import Verdict
 from tests.support import headnode
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBuUc3Mpkj0LlCnTuKkPWOIQa3jKJ0Qp0kHQf2XhC1Zb ada@example"
@@ -195,7 +195,7 @@ def test_an_import_knows_whose_every_number_is(row: str, said: str) -> None:
     [
         ("", "is empty"), ("full_name\nAda\n", "'name' is missing"), ("name,password\nada,x\n", "is not a column"),
         ("name,name\nada,x\n", "is there twice"), ('name\n"ada\n', "not CSV"),
-        ("root:x:0:0::/root:/bin/sh\n", "nobody"),
+        ("root:x:0:0::/root:/bin/sh\n", "nobody"), ("name,groups\nada,a,b\n", "line 2: 3 values for 2 columns"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_read_says_why(text: str, said: str) -> None:

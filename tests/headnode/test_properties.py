@@ -22,6 +22,7 @@ from headnode.errors import HeadnodeError
 from headnode.site import Site
 from headnode.workflows import enroll, nodes, sheet
 from headnode.workflows.sheet import COLUMNS
+from headnode.workflows.verdicts import Verdict
 from tests.headnode.test_fields import NASTY
 from tests.headnode.test_site import VALID
 from tests.support import Result, headnode, mac, node_of, problems_are_lines
@@ -105,7 +106,7 @@ def enrolled(text: str, name: str, site: Site = SITE) -> None:
     made = enroll.plan(site, sheet.read(text, name, site), [node_of(1)])
     for problem in made.problems:
         problems_are_lines(problem)
-    assert bool(made.problems) == bool(made.of(enroll.Verdict.PROBLEM))
+    assert bool(made.problems) == bool(made.of(Verdict.PROBLEM))
     enroll.summary(made)
 
 

@@ -20,7 +20,7 @@ from headnode.paths import Paths
 from headnode.publish import Workplace, begin, confined, differing, publish, publishers_lock, recover, stage, swap
 from headnode.workflows import enroll, nodes, publishing
 from headnode.workflows.context import Context
-from tests.support import row_of, tree
+from tests.support import headnode, problems_are_lines, row_of, tree
 
 OLD = {"a": File(b"old a"), "d/b": File(b"old b"), "gone": File(b"old gone")}
 NEW = {"a": File(b"new a"), "d/b": File(b"new b", 0o600), "d/c": File(b"new c")}
@@ -429,6 +429,121 @@ def test_an_address_that_goes_to_another_node_keeps_its_file(published: Context)
     assert not script.exists()
 
 
+# What nobody published: entries of a database that was lost or replaced.
+
+STRANGERS = {"dnsmasq/provision.d/old01", "http/boot/10.20.9.9.ipxe", "left/over/file", "nowhere"}
+
+
+@pytest.fixture
+def haunted(published: Context, tmp_path: Path) -> Context:
+    """A published site with files in its tree that its database never knew."""
+    tree_of_it = published.paths.published
+    (tree_of_it / "dnsmasq/provision.d/old01").write_text("52:54:00:ee:00:01,10.20.9.9,old01\n")
+    (tree_of_it / "http/boot/10.20.9.9.ipxe").write_text("#!ipxe\n")
+    (tree_of_it / "left/over").mkdir(parents=True)
+    (tree_of_it / "left/over/file").touch()
+    (tree_of_it / "nowhere").symlink_to(tmp_path / "nothing")
+    return published
+
+
+def test_a_full_publish_removes_what_nobody_published_and_no_other_does(haunted: Context) -> None:
+    before = tree(haunted.paths.published)
+    assert publishing.publish_changes(haunted) == publishing.Outcome()
+    assert tree(haunted.paths.published) == before
+    told: list[set[str]] = []
+    outcome = publishing.publish_changes(haunted, full=True, reload=told.append)
+    assert (set(outcome.removed), outcome.written) == (STRANGERS, ())
+    assert told == [STRANGERS]
+    after = tree(haunted.paths.published)
+    assert after == {path: before[path] for path in before if path not in STRANGERS}
+    assert not (haunted.paths.published / "left").exists()
+    assert not os.path.lexists(haunted.paths.published / "nowhere")
+    assert publishing.publish_changes(haunted, full=True).removed == ()
+
+
+def test_a_lost_database_leaves_its_nodes_served_until_somebody_asks_for_a_full_publish(published: Context) -> None:
+    published.close()
+    for file in published.paths.database.parent.glob("inventory.db*"):
+        file.unlink()
+    fresh = again(published)
+    enroll.enroll(fresh, [row_of(2)])
+    before = set(tree(fresh.paths.published))
+    assert publishing.publish_changes(fresh).removed == ()
+    gone = before - {*SITE_FILES, "dnsmasq/provision.d/gpu02", "dnsmasq/names.d/gpu02", "http/boot/10.20.1.1.ipxe"}
+    assert {change.path for change in publishing.preview(fresh) if change.stranger} == gone
+    assert set(publishing.publish_changes(fresh, full=True).removed) == gone
+    assert set(tree(fresh.paths.published)) == set(fresh.inventory.published_files())
+    fresh.close()
+
+
+def test_a_preview_names_what_nobody_published_and_follows_no_link(haunted: Context, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hunter22")
+    (haunted.paths.published / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(haunted.paths.published / "pipe")
+    before = tree(haunted.paths.published)
+    found = {change.path: change for change in publishing.preview(haunted)}
+    assert set(found) == {*STRANGERS, "link", "pipe"}
+    assert all(change.stranger and change.then is None for change in found.values())
+    assert b"hunter22" not in b"".join(change.now or b"" for change in found.values())
+    assert tree(haunted.paths.published) == before
+    assert publishing.rehearse(haunted, full=False) == ([], [])
+    changes, _ = publishing.rehearse(haunted, full=True)
+    assert {change.path for change in changes} == set(found)
+    publishing.publish_changes(haunted, full=True)
+    assert (tmp_path / "secret").read_text() == "hunter22"
+
+
+def test_what_a_link_leads_to_is_never_touched(published: Context, tmp_path: Path) -> None:
+    """A directory may have been put elsewhere: what is in it is not ours to clear away, linked or not."""
+    live, elsewhere = published.paths.published, tmp_path / "elsewhere"
+    (live / "http/boot").rename(elsewhere)
+    (live / "http/boot").symlink_to(elsewhere)
+    (elsewhere / "precious").write_text("mine")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").write_text("theirs")
+    (live / "other").symlink_to(tmp_path / "other")
+    assert publishing.publish_changes(published, full=True).removed == ("other",)
+    assert (elsewhere / "precious").read_text() == "mine"
+    assert (tmp_path / "other/file").read_text() == "theirs"
+    assert (live / "http/boot").is_symlink()
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_a_kill_while_strangers_are_removed_is_finished_by_the_next_publish(
+    haunted: Context, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing_module, "keep", Failing(publishing_module.keep, after, KeyboardInterrupt()))
+        patch.setattr(publishing, "prune", Failing(publishing_module.prune, 0, KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            publishing.publish_changes(haunted, full=True)
+    left = STRANGERS & {str(path) for path in publishing_module.everything_in(haunted.paths.published)}
+    assert len(left) == max(len(STRANGERS) - after, 0)
+    next_one = again(haunted)
+    publishing.publish_changes(next_one)
+    assert not STRANGERS & {*publishing_module.everything_in(next_one.paths.published)}
+    assert set(tree(next_one.paths.published)) == set(next_one.inventory.published_files())
+    next_one.close()
+
+
+def test_strangers_come_back_when_the_reload_fails(haunted: Context) -> None:
+    before = {*publishing_module.everything_in(haunted.paths.published)}
+    with pytest.raises(PublishFailed, match="rolled back"):
+        publishing.publish_changes(haunted, full=True, reload=refuse)  # type: ignore[arg-type]
+    assert {*publishing_module.everything_in(haunted.paths.published)} == before
+
+
+def test_a_name_that_no_database_could_hold_is_removed_too(published: Context) -> None:
+    odd = os.fsdecode(b"dnsmasq/provision.d/\xff\x1b[2J\n")
+    (published.paths.published / odd).write_text("x")
+    shown = headnode(published.paths.root, "diff")
+    assert shown.code == 1
+    problems_are_lines(shown.out.strip())
+    assert "only 'headnode publish --full' removes" in shown.err
+    assert publishing.publish_changes(published, full=True).removed == (odd,)
+    assert headnode(published.paths.root, "diff").code == 0
+
+
 @pytest.mark.parametrize("moment", ["discard", "remember"])
 def test_a_crash_after_going_live_leaves_no_file_that_nobody_would_remove(
     context: Context, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -484,7 +599,7 @@ def test_preview_and_render_say_what_a_publish_would_do_and_do_nothing(published
     nodes.set_fields(published, ["gpu02"], {"mac": "52:54:00:ff:00:02"})
     nodes.retire(published, ["gpu03"])
     before = tree(published.paths.published)
-    changes = {path: (now is None, then is None) for path, now, then in publishing.preview(published)}
+    changes = {change.path: (change.now is None, change.then is None) for change in publishing.preview(published)}
     assert changes["dnsmasq/provision.d/gpu02"] == (False, False)
     assert changes["dnsmasq/provision.d/gpu03"] == (False, True)
     assert tree(published.paths.published) == before

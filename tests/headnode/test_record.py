@@ -79,7 +79,7 @@ def test_a_bmc_is_said_to_be_one() -> None:
 
 
 def access(**changes: object) -> str:
-    said = {"time": "2026-01-02T12:00:00+00:00", "address": "10.20.1.1", "method": "GET", "path": "/boot",
+    said = {"time": 1767355200.25, "address": "10.20.1.1", "method": "GET", "path": "/boot",
             "status": 200, "bytes": 10, "seconds": 0.1, "agent": "iPXE"}  # fmt: skip
     return json.dumps({**said, **changes})
 
@@ -87,9 +87,12 @@ def access(**changes: object) -> str:
 def test_http_lines() -> None:
     seen = from_nginx(access(), NOW)
     assert seen is not None
-    assert (seen.kind, seen.message, seen.at) == ("http", "GET /boot: 200", NOW)
+    assert (seen.kind, seen.message, seen.at) == ("http", "GET /boot: 200", NOW + timedelta(milliseconds=250))
     assert from_nginx(access(status="what"), NOW) is None
-    assert from_nginx(access(time=7), NOW) is None
+    assert from_nginx(access(time=[7]), NOW) is None
+    older = from_nginx(access(time="2026-01-02T12:00:00+00:00"), NOW)
+    assert older is not None
+    assert older.at == NOW, "as nginx wrote it before an upgrade"
 
 
 def test_words_from_the_wire_are_bounded_and_printable() -> None:

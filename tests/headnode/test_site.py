@@ -152,6 +152,38 @@ PROBLEMS = {
     "database of another kind": (
         "layouts:\n", "database: {url: mysql://x/y}\nlayouts:\n",
         19, "database.url", "mysql://x/y", ["such as postgresql://"]),
+    "history too short": (
+        "layouts:\n", "database: {keep_days: 7}\nlayouts:\n", 19, "database.keep_days", "7", ["at least 30"]),
+    "severity of no kind": (
+        "layouts:\n", "notify: {severity: fatal}\nlayouts:\n",
+        19, "notify.severity", "fatal", ["'info', 'warning' or 'error'"]),
+    "webhook instead of its file": (
+        "layouts:\n", "notify: {webhook_file: https://hooks.example.org/T0/secret}\nlayouts:\n",
+        19, "notify.webhook_file", "https://…", ["put the address into a file that only root can read"]),
+    "webhook in a relative file": (
+        "layouts:\n", "notify: {webhook_file: webhook}\nlayouts:\n",
+        19, "notify.webhook_file", "webhook", ["an absolute path"]),
+    "mail to nobody": (
+        "layouts:\n", "notify:\n  mail_to: [ops@example.org, ops]\nlayouts:\n",
+        20, "notify.mail_to[1]", "ops", ["such as ops@example.org"]),
+    "mail to two in one": (
+        "layouts:\n", "notify: {mail_to: ['a@example.org, b@example.org']}\nlayouts:\n",
+        19, "notify.mail_to[0]", "a@example.org, b@example.org", ["use one address"]),
+    "mail to a text": (
+        "layouts:\n", "notify: {mail_to: ops@example.org}\nlayouts:\n",
+        19, "notify.mail_to", "ops@example.org", ["use a list"]),
+    "mail from a name": (
+        "layouts:\n", "notify: {mail_from: Head Node}\nlayouts:\n",
+        19, "notify.mail_from", "Head Node", ["use one address"]),
+    "mail server of no port": (
+        "layouts:\n", "notify: {smtp: 'mail.example.org:smtp'}\nlayouts:\n",
+        19, "notify.smtp", "mail.example.org:smtp", ["use HOST:PORT"]),
+    "mail server of an impossible port": (
+        "layouts:\n", "notify: {smtp: 'mail.example.org:99999'}\nlayouts:\n",
+        19, "notify.smtp", "mail.example.org:99999", ["use HOST:PORT"]),
+    "mail server with a scheme": (
+        "layouts:\n", "notify: {smtp: 'smtp://mail.example.org'}\nlayouts:\n",
+        19, "notify.smtp", "smtp://mail.example.org", ["use HOST:PORT"]),
     "rack of no height": (
         "layouts:\n", "racks: {r1: {units: 0}}\nlayouts:\n", 19, "racks.r1.units", "0", ["at least 1"]),
     "bad profile name": ("  gpu:\n", "  'g p u':\n", 17, "profiles.g p u", "g p u", ["use up to 64 letters"]),
@@ -170,6 +202,19 @@ def test_a_problem_is_one_sentence_with_file_line_field_value_and_advice(kind: s
         assert f" is '{value}'; " in problem
     for words in advice:
         assert words in problem
+
+
+def test_a_webhooks_address_is_not_repeated() -> None:
+    """Whoever knows it may post to it, and messages end up in logs."""
+    (problem,) = problems(VALID + "notify: {webhook_file: https://hooks.example.org/T0/secret}\n")
+    assert "secret" not in problem
+    assert "hooks.example.org" not in problem
+
+
+@pytest.mark.parametrize("smtp", ["localhost", "mail.example.org:587", "10.0.0.1:2525"])
+def test_mail_servers_that_are_right(smtp: str) -> None:
+    text = f"{VALID}notify: {{smtp: '{smtp}', mail_from: head.node+x@a-b.example.org, mail_to: [o@localhost]}}\n"
+    assert sitefile.parse(text.encode(), "site.yaml").notify.smtp == smtp
 
 
 def test_all_problems_are_told_at_once() -> None:

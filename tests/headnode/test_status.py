@@ -4,17 +4,21 @@ import http.server
 import json
 import socketserver
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headnode import notify
 from headnode.errors import HeadnodeError
+from headnode.inventory import Inventory
 from headnode.model import Event, Severity, State
-from headnode.reconcile import notifying
-from headnode.workflows import enroll, publishing, status
+from headnode.reconcile import duties, notifying
+from headnode.workflows import check, enroll, publishing, status
 from headnode.workflows.context import Context
 from tests.support import Postgres, headnode, row_of
 
@@ -53,6 +57,17 @@ def test_a_hot_node_is_a_warning(enrolled: Context) -> None:
     with enrolled.inventory.change("test", "test") as change:
         change.record("sensor", "CPU1 Temp is critical at 97 C", node="gpu01", severity=Severity.ERROR)
     assert any(line.what == "lately gpu01" for line in status.status(enrolled).lines)
+
+
+@pytest.mark.parametrize(
+    ("severities", "code"),
+    [([], 0), (["info", "info"], 0), (["info", "warning"], 1), (["warning", "error", "info"], 2)],
+)
+def test_the_worst_line_is_the_exit_code(severities: list[str], code: int) -> None:
+    lines = tuple(status.Line("something", Severity(severity), "words") for severity in severities)
+    found = status.Status(lines, {})
+    assert found.code == code
+    assert f"headnode_status {code}\n" in status.metrics(found)
 
 
 def test_as_json_and_for_prometheus(enrolled: Context) -> None:
@@ -127,6 +142,29 @@ def test_what_could_not_be_told_is_told_later(enrolled: Context, webhook: Path) 
     at.close()
 
 
+@pytest.mark.parametrize("text", ["", "mailto:x@example.org", "https://", "https://a b/", "http://[::1", "secret-path"])
+def test_a_file_without_a_web_address_is_said_and_not_shown(enrolled: Context, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "webhook"
+    with pytest.raises(HeadnodeError, match="cannot be read: No such file"):
+        notify.address_in(file)
+    file.write_text(f"{text}\n")
+    with pytest.raises(HeadnodeError, match=r"the first line of .* is not a web address") as failure:
+        notify.address_in(file)
+    assert not text or text not in str(failure.value)
+    at = told_by(enrolled, f"{{webhook_file: {file}}}")
+    assert next(found for found in check.check(at) if found.check == "webhook").result == "failed"
+    at.close()
+
+
+def test_a_webhook_that_everybody_can_read_is_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "webhook"
+    file.write_text("https://hooks.example.org/abc\nwhat else stands there\n")
+    file.chmod(0o644)
+    assert check.webhook(file).hint == f"chmod o= {file}"
+    file.chmod(0o640)
+    assert check.webhook(file).message == f"{file} holds a web address"
+
+
 class Mailbox(socketserver.StreamRequestHandler):
     """Enough of SMTP (RFC 5321) to take one message."""
 
@@ -175,8 +213,6 @@ def test_by_mail(enrolled: Context) -> None:
 @pytest.mark.integration
 @pytest.mark.program("runuser", "setpriv")
 def test_one_leads_also_with_postgresql(postgres: Postgres, tmp_path: Path) -> None:
-    from headnode.inventory import Inventory
-
     with postgres.database("lead") as url:
         one, two = Inventory.open(url, tmp_path / "x"), Inventory.open(url, tmp_path / "x")
         held = one.lead("reconcile")
@@ -195,3 +231,44 @@ def test_one_leads_also_with_postgresql(postgres: Postgres, tmp_path: Path) -> N
         again.release()
         one.close()
         two.close()
+
+
+@pytest.mark.integration
+@pytest.mark.program("runuser", "setpriv")
+def test_what_is_done_once_is_done_by_one_of_two_head_nodes(postgres: Postgres, context: Context) -> None:
+    """And when the leader's session is cut off, one of the two goes on."""
+    turns: list[str] = []
+    tried: list[str] = []
+    stop = threading.Event()
+
+    def duty(name: str, over: threading.Event) -> None:
+        turns.append(name)
+        over.wait()
+
+    def run(head: Context) -> None:
+        while not stop.is_set():
+            duties.lead(head, {"duty": partial(duty, head.actor)}, stop)
+            tried.append(head.actor)
+
+    with postgres.database("twoheads") as url:
+        with context.paths.site_file.open("a") as file:
+            file.write(f"\ndatabase: {{url: '{url}'}}\n")
+        heads = [Context(context.paths, name, "test") for name in ("one", "two")]
+        threads = [threading.Thread(target=run, args=(head,)) for head in heads]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(turns) == 1 and len(tried) >= 3)
+        assert turns[0] not in tried, "it leads on"
+        assert len(turns) == 1, "the other has tried, in vain"
+        postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+        eventually(lambda: len(turns) >= 2)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        for head in heads:
+            head.close()
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    while not true():
+        time.sleep(0.05)

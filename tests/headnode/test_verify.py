@@ -54,6 +54,8 @@ def test_expectations_come_from_settings_layout_and_inventory(up: Context, site:
     assert (found["cpus"], found["gpu_count"], found["disks"]) == (32, 2, ["A"])
     assert found["fqdn"] == "gpu01.demo.lan"
     assert found["macs"] == [node.mac]
+    assert found["filesystems"]["/"] == "ext4"
+    assert "raid" not in found
     assert "burn_in" not in found
     nodes.set_fields(up, ["gpu01"], {"gpus": "8", "link_speed": "25000"})
     node = up.inventory.nodes(["gpu01"])[0]

@@ -2,11 +2,12 @@
 
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from headnode.cli.watch import Meter, clock, row
+from headnode.cli.watch import Meter, clock, over, problem, row
 from headnode.lab.process import wait_for
 from headnode.model import Deployment, Intent, Node, State
 from headnode.workflows import deploy, enroll
@@ -57,6 +58,49 @@ def test_speed_is_that_of_the_last_seconds_and_begins_anew_with_a_step() -> None
 
 def test_time_as_people_read_it() -> None:
     assert [clock(seconds) for seconds in (-1, 0, 59.6, 3599)] == ["0:00", "0:00", "1:00", "59:59"]
+
+
+def test_a_rescue_is_over_when_its_own_record_says_so() -> None:
+    up = replace(NODE, state=State.UP)
+    rescue = replace(WORK, intent=Intent.RESCUE, step=None)
+    now = BEGAN.timestamp() + 60
+    assert not over(up, rescue, now)
+    assert over(up, rescue, rescue.deadline.timestamp()), "nobody waits for ever"
+    assert problem(up, rescue) == "nothing was heard of it in time"
+    ready = replace(rescue, finished=BEGAN, result="done")
+    assert over(up, ready, now)
+    broken = replace(NODE, state=State.FAILED, phase="verifying", reason="4 of 8 GPUs")
+    assert problem(broken, ready) == "", "what was wrong with the node before says nothing of its rescue"
+    assert "4 of 8 GPUs" not in row(broken, rescue, Meter(), now)
+    assert problem(broken, replace(ready, intent=Intent.DEPLOY)) == "verifying: 4 of 8 GPUs"
+
+
+def test_a_rescue_without_a_bmc_waits_too_and_leaves_the_node_as_it_was(context: Context, root: Path) -> None:
+    assert enroll.enroll(context, [row_without_bmc(name="gpu01", mac=mac(1), profile="gpu")]).problems == []
+    ramdisk = context.paths.state / "ramdisk/x86_64"
+    ramdisk.mkdir(parents=True)
+    (ramdisk / "initrd").touch()
+    before = replace(context.inventory.nodes(["gpu01"])[0], revision=0)
+    for end, code, words in (
+        (lambda: deploy.done(context, *running(context)), 0, "Power-cycle gpu01 now"),
+        (lambda: deploy.abort(context, ["gpu01"]), 1, "gpu01 failed: aborted by tester"),
+    ):
+        with ThreadPoolExecutor(1) as pool:
+            person = pool.submit(process, root, "rescue", "gpu01", "--yes")
+            assert wait_for(lambda: bool(works(context)) and works(context)[0].finished is None, 100)
+            assert not wait_for(person.done, 2), "it waits"
+            end()
+            result = person.result(100)
+        assert (result.returncode, words in result.stderr.decode()) == (code, True)
+        assert replace(running(context)[1], revision=0) == before
+
+
+def works(context: Context) -> list[Deployment]:
+    return context.inventory.deployments(context.inventory.nodes(["gpu01"]), limit_each=1)
+
+
+def running(context: Context) -> tuple[Deployment, Node]:
+    return works(context)[0], context.inventory.nodes(["gpu01"])[0]
 
 
 def test_without_a_bmc_it_says_so_and_waits(context: Context, root: Path) -> None:

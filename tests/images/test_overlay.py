@@ -50,7 +50,7 @@ NICS = (
     Nic("52:54:00:bb:00:02", "storage"),
     Nic("52:54:00:cc:00:01", "ib", "10.23.1.0", name="ibp65s0"),
 )
-NODE = Node("gpu01", "gpu", NICS, settings={"packages": ("prometheus-node-exporter",)})
+NODE = Node("gpu01", "gpu", NICS)
 CA = "-----BEGIN CERTIFICATE-----\nZm9y IHRlc3Rz\n-----END CERTIFICATE-----\n"
 AUTHORITY = generate()[0]
 KEYS = tuple(certified(key, AUTHORITY, "gpu01", ["gpu01", "gpu01.demo.lan", "10.20.1.0"]) for key in generate())
@@ -100,6 +100,7 @@ WHERE: dict[str, tuple[str, dict[str, str]]] = {
     "multi-user.conf": ("/etc/systemd/system/multi-user.target.d/headnode.conf", {}),
     "default.target": ("/etc/systemd/system/default.target", {}),
     "node-exporter": ("/etc/default/prometheus-node-exporter", {}),
+    "node-exporter.conf": ("/etc/systemd/system/prometheus-node-exporter.service.d/headnode.conf", {}),
     "docker-proxy.conf": ("/etc/systemd/system/docker.service.d/headnode-proxy.conf", {}),
     "environment": ("/etc/environment", {}),
     "apt.conf": ("/etc/apt/apt.conf.d/90headnode", {}),
@@ -352,6 +353,10 @@ def test_a_minimal_site_has_a_minimal_overlay() -> None:
         ("storage: {mounts: [{source: 'nas:/x', path: data}]}", "use an absolute path"),
         ("storage: {home: 'nas:/x', mounts: [{source: 'nas:/y', path: /home}]}", "two file systems are mounted there"),
         ("storage: {mounts: [{source: 'nas:/x', path: /d, options: ['a,b']}]}", "one mount option per list item"),
+        ("packages: {docker_mirror: 'registry.lan:5000'}", "use an address such as https://10.20.0.9:5000"),
+        ("packages: {pip_index: pypi}", "use an address such as http://10.20.0.9:3141/simple"),
+        ("packages: {registries: {'registry.lan:port': /etc/x.pem}}", "use a host, or a host and a port"),
+        ("packages: {registries: {'registry.lan:5000': x.pem}}", "use the absolute path of a file"),
         ("access: {ssh_port: 0}", "use a whole number of at least 1"),
         ("access: {admin_keys: ['my key']}", "use one line of a public key file"),
     ],
@@ -362,6 +367,32 @@ def test_wrong_settings_are_refused_in_a_sentence(line: str, words: str) -> None
     )
     with pytest.raises(InvalidSite, match=words):
         sitefile.parse(f"cluster: demo\ndomain: demo.lan\n{nets}\n{line}\n".encode(), "site.yaml")
+
+
+def test_docker_trusts_each_registry_by_its_own_authority_and_the_mirror_by_the_sites() -> None:
+    site = rich_site()
+    settings = {
+        key: found.value for key, found in effective(site, replace(NODE, settings={"layout": "default"})).items()
+    }
+    others = {"nvcr.mirror.lan": "another\n", "registry.demo.lan:5000": "the mirror's own\n"}
+    for authorities, mirror in (({}, CA), (others, "the mirror's own\n")):
+        files = overlay(site, NODE, settings, Secrets(KEYS, CA, registries=authorities))
+        assert text(files, "/etc/docker/certs.d/registry.demo.lan:5000/ca.crt") == mirror
+        assert ("/etc/docker/certs.d/nvcr.mirror.lan/ca.crt" in files) == bool(authorities)
+    without = site.model_copy(update={"packages": site.packages.model_copy(update={"docker_mirror": None})})
+    assert not [path for path in overlay(without, NODE, settings, Secrets(KEYS, CA)) if "/docker/certs.d/" in path]
+
+
+def test_every_node_exports_its_numbers_on_the_provision_network_alone() -> None:
+    assert "--web.listen-address=10.20.1.0:9100" in text(made(), "/etc/default/prometheus-node-exporter")
+    wanted = text(made(), "/etc/systemd/system/multi-user.target.d/headnode.conf")
+    assert "Wants=prometheus-node-exporter.service" in wanted
+
+
+def test_infiniband_ports_are_not_bonded() -> None:
+    bonded = NETWORKS.replace("type: infiniband}", "type: infiniband, bond: active-backup}")
+    with pytest.raises(InvalidSite, match="InfiniBand ports cannot be bonded"):
+        sitefile.parse(f"cluster: demo\ndomain: demo.lan\n{bonded}".encode(), "site.yaml")
 
 
 # People.

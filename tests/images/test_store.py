@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from headnode.errors import HeadnodeError, InvalidField, NotFound
+from headnode.model import Intent
+from headnode.workflows import deploy, images
+from headnode.workflows.context import Context
 from images.signing import Signer, public_key, signer, valid
 from images.store import Image, Store, clean_scratch, compare, parse_reference, scratch
 from tests.support import headnode
@@ -55,6 +58,13 @@ def test_a_number_is_never_given_twice(store: Store, key: Signer, tmp_path: Path
     store.remove(store.find("gpu@1"))
     assert store.images() == []
     assert add(store, key, tmp_path).reference == "gpu@3"
+
+
+def test_the_newest_ones_number_is_not_given_again(store: Store, key: Signer, tmp_path: Path) -> None:
+    for _ in range(2):
+        add(store, key, tmp_path)
+    store.remove(store.find("gpu@2"))
+    assert add(store, key, tmp_path).reference == "gpu@3", "a node may remember that it has gpu@2"
 
 
 @pytest.mark.parametrize("text", ["", "GPU", "gpu@", "gpu@0", "gpu@x", "../gpu", "gpu@1/..", "-a", "a" * 80])
@@ -180,3 +190,47 @@ def test_a_pinned_version_is_not_removed(root: Path, tmp_path: Path) -> None:
     assert headnode(root, "enroll", "gpu01", "--mac", "52:54:00:aa:00:01", "--profile", "gpu", "--yes").code == 0
     assert headnode(root, "set", "gpu01", "image=gpu@1", "--yes").code == 0
     assert headnode(root, "image", "gc", "--keep", "1", "--dry-run").out.split() == ["gpu@2"]
+
+
+def test_a_version_that_is_being_installed_stays(root: Path, context: Context, tmp_path: Path) -> None:
+    store, key = Store(root / "var/lib/headnode/images"), signer(root / "etc/headnode")
+    for version in ("1", "2", "3"):
+        add(store, key, tmp_path, bash=version)
+    assert headnode(root, "enroll", "gpu01", "--mac", "52:54:00:aa:00:01", "--profile", "gpu", "--yes").code == 0
+    deploy.begin(context, ["gpu01"], Intent.DEPLOY, image="gpu@1")
+    assert headnode(root, "image", "gc", "--keep", "1", "--dry-run").out.split() == ["gpu@2"]
+    refused = headnode(root, "image", "remove", "gpu@1", "--yes")
+    assert (refused.code, "is being installed on gpu01" in refused.err) == (2, True)
+    deploy.abort(context, ["gpu01"])
+    assert headnode(root, "image", "gc", "--keep", "1", "--dry-run").out.split() == ["gpu@1", "gpu@2"]
+
+
+@pytest.mark.parametrize("name", ["Bad Name", "../x", "gpu@3", "", "a/b", "-a"])
+def test_a_name_that_is_none_is_refused_before_anything_is_made(root: Path, name: str) -> None:
+    found = headnode(root, "image", "build", "--", name)
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"headnode: image is '{name}'; use lower-case letters")
+    assert not (root / "var/log/headnode/images").exists()
+
+
+def test_an_image_that_no_node_would_get_is_not_built(root: Path) -> None:
+    found = headnode(root, "image", "build", "gpuu")
+    assert found.code == 2
+    assert "image is 'gpuu'; no profile, group or node uses an image of that name" in found.err
+    assert "gpu" in found.err.split("in use are ")[1].splitlines()[0].split(", ")
+    assert "--profile" in found.err
+    assert not (root / "var/log/headnode/images").exists()
+
+
+def test_every_name_in_use_can_be_built(root: Path, context: Context) -> None:
+    assert headnode(root, "enroll", "gpu01", "--mac", "52:54:00:aa:00:01", "--profile", "gpu", "--yes").code == 0
+    assert headnode(root, "set", "gpu01", "image=special@2", "--yes").code == 0
+    assert images.check_build(context, "special", None) is None
+    assert images.check_build(context, "gpu", None) == "gpu"
+    assert images.check_build(context, "mine", "gpu") == "gpu", "whoever says a profile means it"
+
+
+def test_a_bad_image_is_refused_where_it_is_set(root: Path) -> None:
+    assert headnode(root, "enroll", "gpu01", "--mac", "52:54:00:aa:00:01", "--profile", "gpu", "--yes").code == 0
+    found = headnode(root, "set", "gpu01", "image=Bad Name", "--yes")
+    assert (found.code, "such as gpu or gpu@3" in found.err) == (2, True)

@@ -26,8 +26,7 @@ from tests.conftest import GIVEN
 from tests.integration.bmc_lab import free_port
 from tests.support import Result, headnode, mac, row
 
-# Somebody who tests beside us on the same machine says another one.
-LOOPBACK = os.environ.get("HEADNODE_TEST_LOOPBACK", "127.44")
+LOOPBACK = "127.44"
 NETWORK = IPv4Network(f"{LOOPBACK}.0.0/16")
 CANARY = "Canary-Qx71.ze"
 

@@ -7,20 +7,24 @@ from pathlib import Path
 import pytest
 
 from headnode.lab.lab import Lab, lab, sweep_dead
+from tests.web.machines import fetch_browser
 
-# Their simulated BMCs are on fixed addresses of this machine's loopback network.
-ON_LOOPBACK = ("tests.integration.bmc_lab", "tests.integration.bmc_site")
+# Their simulated BMCs have fixed addresses on the loopback network.
+ON_LOOPBACK = ("tests.integration.bmc_lab", "tests.integration.bmc_site", "tests.web.machines")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers a file stays together, and so do all files that would take one another's addresses."""
-    for item in items:
-        module = item.getparent(pytest.Module)
-        if module is not None and "integration" in item.path.parts:
-            found = (getattr(value, "__module__", "") for value in vars(module.obj).values())
-            group = "loopback" if any(name in ON_LOOPBACK for name in found) else item.path.name
-            item.add_marker(pytest.mark.xdist_group(group))
+@pytest.fixture(scope="module", autouse=True)
+def own_loopback(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A loopback network for each file that uses fixed addresses of it: whoever tests beside us has the same."""
+    found = {getattr(value, "__module__", "") for value in vars(request.module).values()}
+    if os.geteuid() != 0 or found.isdisjoint(ON_LOOPBACK):
+        yield
+        return
+    if "tests.web.machines" in found:
+        # What is fetched is fetched before the way to it is gone.
+        fetch_browser()
+    with lab(f"o{os.getpid():x}") as own, own.host("loopback").inside():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -169,16 +169,18 @@ def machine(site: PeopleSite, place: Path, profile: str = "open") -> Iterator[Ma
     found = Machine(site, network, place, overlay_files(site, profile))
     prepare(found)
     log = (place / "anchor.log").open("wb")
-    script = " && ".join(["mount --make-rprivate /", *binds(place), "mkdir -p /run/sshd", "exec sleep infinity"])
+    # The last thing made, where nothing was before: this machine may have a /run/sshd of its own.
+    ready = ["mkdir -p /run/sshd", "touch /run/all-bound", "exec sleep infinity"]
+    script = " && ".join(["mount --make-rprivate /", *binds(place), *ready])
     argv = [str(word) for word in network.argv(["unshare", "--mount", "sh", "-c", script])]
     anchor = subprocess.Popen(argv, stdout=log, stderr=log)
     found.anchor = anchor.pid
     try:
-        assert wait_for(lambda: found.run("test", "-d", "/run/sshd").returncode == 0, 20)
+        assert wait_for(lambda: found.run("test", "-e", "/run/all-bound").returncode == 0, 90)
         found.processes.append(
             site.lab.start(network, "sssd", found.inside(["sssd", "-i", "--logger=stderr", "-d", "0x0070"]))
         )
-        assert wait_for(lambda: found.run("test", "-S", "/var/lib/sss/pipes/nss").returncode == 0, 20)
+        assert wait_for(lambda: found.run("test", "-S", "/var/lib/sss/pipes/nss").returncode == 0, 90)
         argv2 = found.inside(["/usr/sbin/sshd", "-D", "-e"])
         found.processes.append(site.lab.start(network, "sshd", argv2))
         yield found

@@ -398,7 +398,11 @@ def test_the_record_tells_what_a_node_did(head: Head) -> None:
     assert head.events("told", "http")[0].data["agent"] == "iPXE/1.0.0"
 
 
-def test_a_foreign_server_that_appears_is_an_event_and_a_loud_status(head: Head, running: Lab) -> None:
+def test_a_foreign_server_that_appears_is_an_event_and_a_loud_status(
+    head: Head, running: Lab, stranger: "Future[list[Packet]]"
+) -> None:
+    # The foreign server would answer the unknown machine too.
+    stranger.result(60)
     rogue = start_rogue(running, head.wire)
     took = eventually(lambda: head.events(None, "dhcp.foreign"), 30)
     print(f"noticed after {took:.1f} s")  # noqa: T201

@@ -18,6 +18,7 @@ from headnode.model import Holder
 from headnode.workflows import doors
 from headnode.workflows.context import Context
 from tests.integration.people_site import BASE, SITE, PeopleSite, add_one, key_pair, people_site
+from tests.support import refused_by_both
 
 pytestmark = [
     pytest.mark.integration,
@@ -274,6 +275,44 @@ def test_an_import_names_every_problem_and_changes_nothing(site: PeopleSite, tmp
     for line, word in ((3, "Bad Name"), (4, "alice"), (5, "nogroup"), (6, "1001"), (7, "line 2"), (8, "name")):
         assert any(f"line {line}:" in said and word in said for said in done.err.splitlines()), (line, done.err)
     assert site.cli("user", "show", "good1").code == 2
+
+
+BAD = [
+    (["user", "add", "newby", "--groups", "nosuch"], "there is no group called 'nosuch'"),
+    (["user", "add", "newby", "--uid", "12"], "use one from"),
+    (["user", "add", "alice", "--name", "Somebody Else"], "in the directory already"),
+    (["user", "add", "vision"], "name of a group"),
+    (["user", "add", "newby", "--password-file", "{}/short"], "too short"),
+    (["user", "set", "nobody-here", "--email", "a@example.org"], "nobody-here"),
+    (["user", "set", "alice", "--groups", "nosuch"], "there is no group called 'nosuch'"),
+    (["user", "set", "alice", "--email", "not one"], "email"),
+    (["user", "lock", "nobody-here"], "nobody-here"),
+    (["user", "remove", "nobody-here"], "nobody-here"),
+    (["user", "import", "{}/people.csv"], "there is no group called 'nosuch'"),
+    (["group", "add", "vision"], "there is a group 'vision' already"),
+    (["group", "add", "newgroup", "--gid", "12"], "use one from"),
+    (["group", "add", "alice"], "name of a user"),
+    (["group", "members", "vision", "--add", "nobody-here"], "there is nobody called 'nobody-here'"),
+    (["group", "members", "nosuch", "--add", "alice"], "nosuch"),
+    (["group", "remove", "admin"], "site.yaml gives rights"),
+    (["group", "remove", "nosuch"], "nosuch"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "why"), BAD, ids=[" ".join(words) for words, _ in BAD])
+def test_a_dry_run_refuses_what_the_real_run_does(site: PeopleSite, tmp_path: Path, words: list[str], why: str) -> None:
+    (tmp_path / "short").write_text("abc\n")
+    (tmp_path / "people.csv").write_text("name,groups\nnewby,nosuch\n")
+    before = site.ok("user", "list", "-o", "json").out, site.context.inventory.numbers()
+    code, said = refused_by_both(site.root, *(word.format(tmp_path) for word in words))
+    assert code in (1, 2)
+    assert why in "\n".join(said)
+    assert (site.ok("user", "list", "-o", "json").out, site.context.inventory.numbers()) == before
+
+
+def test_a_dry_run_says_which_number_it_would_be(site: PeopleSite) -> None:
+    dry = json.loads(site.ok("user", "add", "erika", "--dry-run", "-o", "json").out)[0]
+    assert json.loads(site.ok("user", "add", "erika", "-o", "json").out)[0] == dry
 
 
 def test_an_import_from_passwd_takes_people_only(site: PeopleSite, tmp_path: Path) -> None:

@@ -159,6 +159,19 @@ def test_a_token_that_has_run_out_opens_nothing(door: Door) -> None:
         assert door.ask("gpu01", method, path, session=session) == NO, path
 
 
+def test_a_token_of_work_that_is_over_opens_nothing(door: Door) -> None:
+    door.begin("gpu01")
+    aborted = door.token("gpu01")
+    session = door.claimed("gpu01")
+    deploy.abort(door.head.context, ["gpu01"])
+    assert door.claim("gpu01", aborted) == NO, "no deployment runs"
+    assert door.ask("gpu01", "GET", "/token") == NO
+    for method, path in WITH_SESSION:
+        assert door.ask("gpu01", method, path, session=session) == NO, path
+    door.begin("gpu01")
+    assert door.claim("gpu01", aborted) == NO, "another deployment runs, and has tokens of its own"
+
+
 def test_secrets_are_in_answers_to_a_claimed_deployment_and_nowhere_else(door: Door) -> None:
     door.begin("gpu01")
     door.begin("gpu02")
@@ -191,6 +204,7 @@ def test_done_is_answered_when_the_disk_is_live_and_then_nothing_is_handed_out(d
     assert door.ask("gpu01", "POST", "/node/v1/inventory", FACTS, session=session)[0] == 200
     status, content = door.ask("gpu01", "GET", "/node/v1/plan", session=session)
     assert (status, json.loads(content)["disks"][0]["serial"]) == (200, "S1")
+    assert json.loads(content)["network_first"] is True
     assert door.ask("gpu01", "POST", "/node/v1/done", session=session)[0] == 200
     assert b"starts from its own disk" in door.ask("gpu01", "GET", "/boot")[1]
     assert door.head.context.inventory.deployed_disks(door.node("gpu01")) == {"system": "S1"}

@@ -127,7 +127,7 @@ RENDERED: dict[str, Callable[[Site], str]] = {
     "lab/site.yaml": lambda site: lab_site("lab", "/etc/headnode/bmc.password", "ssh-ed25519 AAAAC3Nz lab"),
     "site/site.yaml": lambda site: init.site_text(GIVEN),
 }
-INCLUDED = {"boot/ramdisk.ipxe.j2", "boot/ramdisk.grub.j2", "boot/local.grub.j2"}
+INCLUDED = {"boot/ramdisk.ipxe.j2", "boot/drives.ipxe.j2", "boot/ramdisk.grub.j2", "boot/local.grub.j2"}
 
 
 @pytest.mark.parametrize("name", RENDERED)

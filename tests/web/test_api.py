@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 from flask import Flask
+from prometheus_client.parser import text_string_to_metric_families
 
 from headnode.api.openapi import document
 from headnode.cli.reference import pages
@@ -50,7 +51,8 @@ def test_every_command_has_its_operation() -> None:
         "set": "change_node", "power": "start_action", "bootdev": "start_action", "sensors": "ask_bmcs",
         "sel": "ask_bmcs", "bmc": "set_bmc_password", "console": "console_text", "retire": "start_action",
         "events": "list_events", "inspect": "start_action", "deploy": "start_action", "rescue": "start_action",
-        "abort": "start_action", "seen": "list_seen", "discover": "set_window", "publish": "publish",
+        "abort": "start_action", "maintain": "start_action", "resume": "start_action",
+        "seen": "list_seen", "discover": "set_window", "publish": "publish",
         "render": "render", "diff": "preview_publish", "image": "build_image", "why": "explain",
         "gpu": "gpu_plan",
         "known-hosts": "known_hosts", "user": "add_user",
@@ -115,6 +117,38 @@ def test_a_write_with_a_key_is_done_once(admin: Person, context: Context) -> Non
     # A refusal is not kept: it may be tried again once the reason is gone.
     assert admin.send("/api/v1/enrol", {"text": "name\n"}, Idempotency_Key="def").status_code == 422
     assert admin.send("/api/v1/enrol", {"text": csv_of([3])}, Idempotency_Key="def").status_code == 200
+
+
+def test_prometheus_reads_the_clusters_health(admin: Person, nodes: list[str]) -> None:
+    answer = admin.get("/api/v1/metrics")
+    assert answer.content_type == "text/plain; version=0.0.4"
+    values = {
+        sample.name + str(sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    assert values["headnode_nodes['enrolled']"] == len(nodes)
+    assert values["headnode_nodes['failed']"] == 0
+    assert values["headnode_status[]"] == 2, "the services do not run here"
+    assert values["headnode_problems['error']"] >= 1
+
+
+def test_nodes_go_out_of_service_and_come_back(admin: Person, nodes: list[str]) -> None:
+    wish = {"nodes": "gpu[0001-0002]", "options": {"reason": "new fans"}}
+    shown = admin.send("/api/v1/actions/maintain/preview", wish).get_json()
+    assert {line["text"] for line in shown["lines"]} == {"goes into maintenance"}
+    answer = admin.send("/api/v1/actions/maintain", {**wish, "count": 2, "wait": 30}).get_json()
+    assert {said["status"] for said in answer["answers"]} == {"in maintenance"}
+    found = got(admin, "/nodes/gpu0001")
+    assert (found["state"], found["reason"]) == ("maintenance", "new fans")
+    page = admin.get("/act/maintain?nodes=gpu0003")
+    assert 'name="with-reason"' in page.text
+    assert "/act/resume?nodes=gpu0001" in admin.get("/nodes/gpu0001").text
+    assert "/act/maintain?nodes=gpu0003" in admin.get("/nodes/gpu0003").text
+    back = {"nodes": "gpu[0001-0002]", "count": 2, "wait": 30}
+    answer = admin.send("/api/v1/actions/resume", back).get_json()
+    assert {said["status"] for said in answer["answers"]} == {"back in service: ready"}
+    assert admin.send("/api/v1/actions/resume/preview", {"nodes": "gpu0001"}).status_code == 422
 
 
 def test_an_action_is_shown_counted_and_followed(admin: Person, nodes: list[str], context: Context) -> None:

@@ -15,8 +15,7 @@ from headnode.model import Node
 from headnode.nodeset import fold
 from headnode.web.pages.nodes import wanted
 from headnode.web.rendering import page
-from headnode.workflows import actions, images, roster
-from headnode.workflows import nodes as choosing
+from headnode.workflows import actions, choosing, images, roster
 
 act = Blueprint("act", __name__)
 # Longer node sets do not fit into an address.

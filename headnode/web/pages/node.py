@@ -11,9 +11,9 @@ from headnode.accounts import Role
 from headnode.door import guard, state, tunnel
 from headnode.errors import HeadnodeError, NotFound
 from headnode.model import Node
-from headnode.web.hardware import shown
 from headnode.web.rendering import page
 from headnode.workflows import asking, consoles, discovery, publishing, sensors, why
+from headnode.workflows.hardware import shown
 from headnode.workflows.nodes import description
 from ipmi.recording import Kind, read
 

@@ -12,6 +12,5 @@ def look(view: View) -> Finding | None:
         return None
     # A node that boots or runs does so without its BMC; then this is only worth a word.
     sure = HIGH if before_any_boot(view) else LOW
-    sentence = "its BMC could not do what it was asked"
     sentence = f"its BMC could not do what it was asked: {said.message}"
     return finding("bmc-fault", sentence, sure, "headnode bmc show {node}", said)

@@ -8,7 +8,6 @@ from headnode.reconcile.watching import Watcher
 from headnode.why.timeline import Timeline
 from headnode.workflows import enroll
 from headnode.workflows.context import Context
-from headnode.workflows.evidence import MOST_AT_REST, Evidence
 from ipmi.phases import Phase, PhaseRecogniser
 from tests.support import row_of
 
@@ -63,11 +62,3 @@ def test_firmware_is_named_once_for_each_boot(context: Context) -> None:
     watcher.note_architectures([("gpu01", Sighting("52:54:00:aa:00:01", NOON, NOON, None))])
     said = [event.message for event in context.inventory.events("gpu01") if event.kind == "dhcp.architecture"]
     assert said == ["its firmware is bios", "its firmware is uefi_x64"]
-
-
-def test_a_long_history_is_not_read_to_its_beginning(context: Context) -> None:
-    assert enroll.enroll(context, [row_of(1)]).problems == []
-    with context.inventory.change("test", "test") as change:
-        change.record_all(Event("http", "GET /x: 200", "", "", "gpu01") for _ in range(5 * MOST_AT_REST))
-    evidence = Evidence(context)
-    assert len(evidence.case(context.inventory.nodes()[0]).timeline) <= MOST_AT_REST

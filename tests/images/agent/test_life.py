@@ -152,3 +152,26 @@ def test_an_image_never_fills_the_ramdisk(tmp_path: Path) -> None:
     head = Head("http://127.0.0.1:1")
     with pytest.raises(StepFailed, match="nothing is mounted at /target"):
         execute.Execution(plan, head, Reporter(head, Log())).run()
+
+
+@pytest.mark.parametrize(("wanted", "repaired"), [({}, 1), ({"network_first": True}, 1), ({"network_first": False}, 0)])
+def test_the_boot_order_is_put_right_where_that_is_wanted(
+    fake: tuple[FakeHead, Server],
+    ran: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    wanted: dict[str, bool],
+    repaired: int,
+) -> None:
+    said, server = fake
+    said.plan = lambda _: {"version": 1, "disks": [], "steps": [], **wanted}
+    calls: list[Log] = []
+
+    def repair(log: Log) -> str:
+        calls.append(log)
+        return "the order was changed"
+
+    monkeypatch.setattr(life, "EFI", tmp_path)
+    monkeypatch.setattr(efi, "repair", repair)
+    assert agent(server).live() == 3
+    assert (len(calls), said.done) == (repaired, 1)

@@ -15,6 +15,7 @@ from images.nodecheck.judge_gpus import GpuFacts, judge
 from images.nodecheck.nvidia import Smi, parse_nvlink, parse_smi, parse_version, parse_xids
 from images.nodecheck.pci import parse_lspci
 from images.nodecheck.programs import Said, ask
+from images.nodecheck.storage import parse_mdstat, parse_mounts, parse_swaps
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -26,7 +27,7 @@ def said(name: str) -> str:
 def gpus(lspci: str = "lspci-8.txt", smi: str | None = "smi-8.xml", **more: Any) -> dict[str, dict[str, Any]]:
     facts: dict[str, Any] = {
         "module": said("module.txt"), "fabric_manager": said("fabricmanager.txt"), "cuda": "8",
-        "links": parse_nvlink(said("nvlink.txt")), "docker": '{"Runtimes":{"nvidia":{}}}',
+        "links": parse_nvlink(said("nvlink.txt")), "docker": said("docker-runtime.json"),
     }  # fmt: skip
     made = GpuFacts(parse_lspci(said(lspci)), parse_smi(said(smi)) if smi else None, **{**facts, **more})
     return {check["name"]: check for check in judge(8, True, made)}
@@ -127,10 +128,48 @@ def test_links_between_gpus() -> None:
     assert parse_nvlink(said("nvlink.txt")[:150])[0] == [True] * 4
 
 
+@pytest.mark.parametrize(
+    ("name", "cdi", "words"),
+    [
+        ("docker-runtime.json", False, "Docker has the NVIDIA runtime"),
+        ("docker-runtime.json", True, "Docker has the NVIDIA runtime"),
+        ("docker-cdi.json", False, "Docker has CDI devices"),
+        ("docker-plain.json", True, "Docker has CDI devices"),
+    ],
+)
+def test_docker_may_know_the_gpus_in_two_ways(name: str, cdi: bool, words: str) -> None:
+    check = gpus(docker=said(name), cdi=cdi)["docker gpus"]
+    assert (check["ok"], check["message"]) == (True, words)
+
+
 def test_docker_has_to_know_the_gpus() -> None:
-    assert failing(gpus(docker='{"Runtimes":{"runc":{}}}')) == {
+    """That its host and labels are called like their maker says nothing."""
+    assert failing(gpus(docker=said("docker-plain.json"))) == {
         "docker gpus": "Docker knows no NVIDIA runtime and no CDI device"
     }
+
+
+def test_no_part_of_dockers_answer_is_taken_for_good() -> None:
+    text = said("docker-cdi.json").rstrip()
+    for end in range(0, len(text), 7):
+        assert failing(gpus(docker=text[:end])) == {"docker gpus": "Docker does not answer, or not to the end"}
+    assert failing(gpus(docker="[]")) == {"docker gpus": "Docker does not answer, or not to the end"}
+
+
+def test_what_nodes_of_a_profile_are_compared_by() -> None:
+    checks = gpus()
+    assert checks["gpu pci"]["data"] == {"count": 8, "width": 16}
+    assert checks["gpu errors"]["data"] == {"ecc": "Enabled"}
+    assert checks["gpu nvlink"]["data"]["links"] > 0
+    assert gpus(links={})["gpu nvlink"]["data"] == {"links": 0}, "a node that has none is told from those that do"
+    narrow = said("lspci-8.txt").replace("Width x16", "Width x8", 2)
+    devices = parse_lspci(narrow)
+    assert min(device.width or 0 for device in devices) == 8
+
+
+def test_a_fabric_manager_that_does_not_say_which_it_is() -> None:
+    words = "nvidia-smi 550.54.15, kernel module 550.54.15, Fabric Manager unknown"
+    assert failing(gpus(fabric_manager="Fabric Manager vers")) == {"gpu versions": words}
 
 
 def test_a_list_of_devices_that_is_cut_off_gives_what_it_says() -> None:
@@ -203,6 +242,54 @@ def test_what_differs_is_said_with_both_values() -> None:
     }
 
 
+PLANNED = {"/": "ext4", "/boot/efi": "vfat", "/data": "xfs", "/scratch": "xfs"}
+
+
+def test_file_systems_are_of_the_planned_kind_and_can_be_written_to() -> None:
+    (good,) = judge_machine.filesystems({"filesystems": PLANNED}, parse_mounts(said("mounts.txt")))
+    assert (good["ok"], good["message"]) == (True, "as planned")
+    (bad,) = judge_machine.filesystems({"filesystems": PLANNED}, parse_mounts(said("mounts-wrong.txt")))
+    assert (bad["ok"], bad["message"]) == (False, "/data is ext4, not xfs; / is read-only")
+    assert list(judge_machine.filesystems({}, {})) == []
+
+
+def test_a_list_of_mounts_that_is_cut_off_has_no_half_line() -> None:
+    """A mount whose options were lost would look like one that is read-only."""
+    text = said("mounts.txt")
+    for end in range(0, len(text), 11):
+        (check,) = judge_machine.filesystems({"filesystems": PLANNED}, parse_mounts(text[:end]))
+        assert "read-only" not in check["message"]
+    assert parse_mounts("a /with\\040space ext4 rw 0 0")["/with space"].writable
+
+
+@pytest.mark.parametrize(
+    ("name", "ok", "words"),
+    [
+        ("mdstat.txt", True, "every set has all its disks"),
+        ("mdstat-degraded.txt", False, "md126 has 1 of 2 disks; md127 has 0 of its disks"),
+        ("mdstat-truncated.txt", False, "md127 has 0 of its disks"),
+    ],
+)
+def test_raid_sets(name: str, ok: bool, words: str) -> None:
+    (check,) = judge_machine.raid({"raid": 2}, parse_mdstat(said(name)))
+    assert (check["ok"], check["message"]) == (ok, words)
+
+
+def test_raid_sets_that_are_not_there() -> None:
+    (check,) = judge_machine.raid({"raid": 1}, parse_mdstat("Personalities : [raid1]\nunused devices: <none>\n"))
+    assert (check["ok"], check["message"]) == (False, "0 sets, 1 planned")
+    assert list(judge_machine.raid({}, [])) == []
+
+
+def test_swap_is_in_use_where_it_was_planned() -> None:
+    assert parse_swaps(said("swaps.txt")) == 1
+    assert parse_swaps(said("swaps.txt")[:100]) == 0, "cut off"
+    assert parse_swaps("") == 0
+    assert [check["ok"] for check in judge_machine.swap({"swap": True}, 1)] == [True]
+    assert [check["ok"] for check in judge_machine.swap({"swap": True}, 0)] == [False]
+    assert list(judge_machine.swap({}, 0)) == []
+
+
 def test_what_is_not_expected_is_not_checked() -> None:
     assert set(machine({})) == {"nfs /home"}
 
@@ -241,23 +328,47 @@ def test_the_package_runs_where_nothing_else_of_ours_is(tmp_path: Path) -> None:
     assert [check["ok"] for check in json.loads(done.stdout)] == [False]
 
 
-STRESS = """\
-stress-ng: info:  [4711] dispatching hogs: 64 cpu, 2 vm
-stress-ng: metrc: [4711] stressor       bogo ops real time  usr time  sys time   bogo ops/s     bogo ops/s
-stress-ng: metrc: [4711] cpu             5519204    600.00  38100.11     12.02      9198.67         144.81
-stress-ng: info:  [4711] successful run completed in 600.10 secs
-"""
+@pytest.mark.parametrize(
+    ("program", "name", "numbers"),
+    [
+        ("stress-ng", "stress-ng.txt", {"cpu_ops": 96.2, "vm_ops": 56.88}),
+        ("dcgmi", "dcgmi-pass.txt", None),
+        ("gpu_burn", "gpu-burn.txt", None),
+        ("all_reduce_perf", "nccl.txt", {"bus_gb_per_s": 57.8521}),
+    ],
+)
+def test_a_burn_in_gives_numbers_and_a_verdict(program: str, name: str, numbers: dict[str, float] | None) -> None:
+    good = judged(program, Said(0, said(name)), 600)
+    assert good["ok"], good
+    assert good.get("data") == numbers
+    assert not judged(program, Said(2, said(name)), 600)["ok"], "its exit code counts too"
+    assert not judged(program, Said(0, said(name)[: len(said(name)) // 4]), 600)["ok"], "cut off"
+    assert not judged(program, Said(0, ""), 600)["ok"]
+    assert not judged(program, Said(None, error="did not answer"), 600)["ok"]
 
 
-def test_a_burn_in_gives_numbers_and_a_verdict() -> None:
-    good = judged("stress-ng", Said(0, STRESS), 600)
-    assert good["ok"]
-    assert good["data"] == {"cpu_ops": 9198.67}
-    assert not judged("stress-ng", Said(2, "stress-ng: fail: [3] vm: memory error"), 600)["ok"]
-    assert not judged("gpu_burn", Said(0, "GPU 0: OK\nGPU 1: FAULTY"), 60)["ok"]
-    assert not judged("dcgmi", Said(0, "| Memory | Fail - GPU 3 |\nFAILED"), 60)["ok"]
-    assert judged("all_reduce_perf", Said(0, "# Avg bus bandwidth    : 231.4"), 60)["data"] == {"bus_gb_per_s": 231.4}
-    assert not judged("dcgmi", Said(None, error="did not answer"), 60)["ok"]
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [("dcgmi", "dcgmi-fail.txt"), ("gpu_burn", "gpu-burn-faulty.txt"), ("all_reduce_perf", "nccl-failed.txt")],
+)
+def test_what_a_burn_in_finds_is_not_passed(program: str, name: str) -> None:
+    """Also where the program itself ends well."""
+    assert not judged(program, Said(0, said(name)), 600)["ok"]
+
+
+def test_a_count_of_no_failures_is_no_failure() -> None:
+    """As stress-ng says it from 0.16 on."""
+    text = said("stress-ng.txt") + "stress-ng: info:  [4711] passed: 4: cpu (2) vm (2)\nstress-ng: info:  failed: 0\n"
+    assert judged("stress-ng", Said(0, text), 600)["ok"]
+
+
+def test_nccl_is_told_how_many_gpus_there_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, text in (("nvidia-smi", "echo 'GPU 0: x'; echo 'GPU 1: x'"), ("all_reduce_perf", 'echo "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    found = {check["name"]: check for check in run(1)}
+    assert found["burn-in all_reduce_perf"]["message"].endswith("-g 2")
 
 
 def test_the_course_of_temperatures() -> None:
@@ -273,7 +384,7 @@ def test_a_burn_in_without_programs_is_not_passed(monkeypatch: pytest.MonkeyPatc
 
 def test_a_burn_in_runs_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "stress-ng"
-    script.write_text(f"#!/bin/sh\ncat <<'X'\n{STRESS}X\n")
+    script.write_text(f"#!/bin/sh\ncat <<'X'\n{said('stress-ng.txt')}X\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     found = {check["name"]: check for check in run(1)}

@@ -1,0 +1,91 @@
+"""The history of nodes: finding one's way in it, and forgetting what is old.
+
+A node may have a hundred thousand events. Its milestones are few, and an index of their own finds them without looking
+at anything else.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import takewhile
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Select, delete, func, select, text, update
+
+from headnode.inventory.engine import failures_explained
+from headnode.inventory.rows import chunks, event_from_row
+from headnode.inventory.tables import MILESTONE, counters, events
+from headnode.model import Event
+
+# SQLite is told; it would take the larger index as often.
+BY_MILESTONE = "INDEXED BY ix_events_milestone"
+# The counter that says up to which event history has been forgotten.
+FORGOTTEN = "forgotten"
+
+
+class History:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with failures_explained(self._engine), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """Without a new revision: no node changes when its past is forgotten."""
+        with (
+            failures_explained(self._engine),
+            self._engine.connect().execution_options(writing=True) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    def milestones(self, node: str, *, limit: int) -> list[Event]:
+        """What was asked of a node and how that ended, the newest `limit` of it, oldest first."""
+        query = among_milestones(select(events)).where(events.c.node == node)
+        with self._reading() as connection:
+            found = connection.execute(query.order_by(events.c.id.desc()).limit(limit)).all()
+        return [event_from_row(row) for row in reversed(found)]
+
+    def newest(self, milestone: str, names: Collection[str]) -> dict[str, Event]:
+        """Node → its newest milestone of this kind."""
+        found: dict[str, Event] = {}
+        with self._reading() as connection:
+            for batch in chunks(names):
+                numbers = among_milestones(select(func.max(events.c.id)))
+                numbers = numbers.where(events.c.node.in_(batch), events.c.kind == milestone).group_by(events.c.node)
+                listed = list(connection.execute(numbers).scalars())
+                for row in connection.execute(select(events).where(events.c.id.in_(listed))):
+                    found[row.node] = event_from_row(row)
+        return found
+
+    def onwards(self, node: str, first: int, *, limit: int) -> list[Event]:
+        """The oldest `limit` events of a node from one on."""
+        query = select(events).where(events.c.node == node, events.c.id >= first).order_by(events.c.id).limit(limit)
+        with self._reading() as connection:
+            return [event_from_row(row) for row in connection.execute(query)]
+
+    def forget(self, before: datetime, *, most: int) -> int | None:
+        """Go on for at most so many events, the oldest first; how many are gone, or nothing when all are newer.
+
+        Milestones stay, and so does the newest event: SQLite would give its number to another.
+        """
+        with self._writing() as connection:
+            done = int(connection.execute(select(counters.c.value).where(counters.c.name == FORGOTTEN)).scalar_one())
+            newest = select(func.max(events.c.id)).scalar_subquery()
+            query = select(events.c.id, events.c.at).where(events.c.id > done, events.c.id < newest)
+            old = takewhile(lambda row: row.at < before, connection.execute(query.order_by(events.c.id).limit(most)))
+            numbers = [row.id for row in old]
+            if not numbers:
+                return None
+            # Said before it is done: the database refuses to delete anything newer (migration 0005).
+            connection.execute(update(counters).where(counters.c.name == FORGOTTEN).values(value=numbers[-1]))
+            gone = delete(events).where(events.c.id > done, events.c.id <= numbers[-1], text(f"NOT ({MILESTONE})"))
+            return connection.execute(gone).rowcount
+
+
+def among_milestones(query: Select[Any]) -> Select[Any]:
+    # Word for word as in the index: with parameters in it, no database could tell that the index holds all of them.
+    return query.where(text(MILESTONE)).with_hint(events, BY_MILESTONE, "sqlite")

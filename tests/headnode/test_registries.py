@@ -1,0 +1,36 @@
+"""Registries with a certificate of their own: from site.yaml and a file on the head node to Docker's on a node."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import headnode
+
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nZm9yIHRlc3Rz\n-----END CERTIFICATE-----\n"
+
+
+@pytest.fixture
+def named(root: Path) -> Path:
+    """The file that site.yaml names for a registry; it is not there yet."""
+    site = root / "etc/headnode/site.yaml"
+    site.write_text(site.read_text() + "\npackages: {registries: {'registry.lan:5000': /etc/headnode/registry.pem}}\n")
+    assert headnode(root, "enroll", "gpu01", "--mac", "52:54:00:aa:00:01", "--profile", "gpu", "--yes").code == 0
+    return root / "etc/headnode/registry.pem"
+
+
+def test_the_file_is_where_docker_looks_for_it(root: Path, named: Path) -> None:
+    named.write_text(CERTIFICATE)
+    shown = headnode(root, "render", "gpu01", "--overlay").out
+    assert f"==> /etc/docker/certs.d/registry.lan:5000/ca.crt <== 0644 root:root\n{CERTIFICATE}" in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(None, "cannot be read: No such file"), ("oops", "holds no certificate")]
+)
+def test_a_file_that_is_none_is_named(root: Path, named: Path, content: str | None, words: str) -> None:
+    if content is not None:
+        named.write_text(content)
+    found = headnode(root, "render", "gpu01", "--overlay")
+    assert found.code != 0
+    assert "packages.registries.registry.lan:5000 is /etc/headnode/registry.pem" in found.err
+    assert words in found.err
