@@ -48,6 +48,8 @@ layouts:
 """
 STEP = re.compile(r"(.*): done in ([\d.]+) s")
 # Looking costs a share of the two cores that the emulated machine needs.
+# Twenty seconds for the image.
+SLOW = "rate 40mbit burst 64kb latency 200ms"
 LOOK_EVERY = 0.25
 
 
@@ -172,3 +174,14 @@ def machine(at: Rack, place: Path, firmware: Firmware, disks: tuple[Disk, ...] =
     made = Machine(NAME, (MAC,), firmware, memory_mib=1536, cpus=2, disks=(system, *disks), serial="SN-0001")
     with plugged_in(at.head.lab, made, [at.head.wire], place / NAME) as node:
         yield node
+
+
+@contextmanager
+def slow_wire(at: Rack, node: RunningMachine) -> Iterator[None]:
+    """An image takes its time on it: whoever acts in the middle of a transfer finds one, also on a fast machine."""
+    wiring, tap = at.head.wire.namespace, node.taps[0]
+    wiring.run(["tc", "qdisc", "add", "dev", tap, "root", "tbf", *SLOW.split()])
+    try:
+        yield
+    finally:
+        wiring.run(["tc", "qdisc", "del", "dev", tap, "root"])

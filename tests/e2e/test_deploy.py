@@ -17,7 +17,7 @@ from headnode.lab.qemu import RunningMachine
 from headnode.model import State
 from headnode.run import run
 from images.agent import efi
-from tests.e2e.deployment import NAME, SCRATCH, SYSTEM, Rack, machine, rack
+from tests.e2e.deployment import NAME, SCRATCH, SYSTEM, Rack, machine, rack, slow_wire
 
 pytestmark = [
     pytest.mark.e2e,
@@ -71,8 +71,9 @@ def test_bios_the_right_disk_and_no_other_gets_a_whole_image_or_a_reason(at: Rac
         )
         at.begin()
         switch_on(at, node)
-        at.until_streaming(10)
-        at.restart()
+        with slow_wire(at, node):
+            at.until_streaming(10)
+            at.restart()
         goes_up(at)
         assert digest(other.path) == before[other.path]
         assert at.head.context.inventory.deployed_disks(at.node) == {"system": SYSTEM, "scratch": SCRATCH}
@@ -88,8 +89,9 @@ def test_uefi_a_power_cut_in_the_middle_is_made_good_by_the_next_start(at: Rack,
         at.enroll()
         at.begin()
         switch_on(at, node)
-        at.until_streaming(15)
-        node.power_off()
+        with slow_wire(at, node):
+            at.until_streaming(15)
+            node.power_off()
         assert (at.node.state, at.work.finished) == (State.DEPLOYING, None)
         switch_on(at, node)
         goes_up(at)
@@ -122,18 +124,28 @@ def broken_images_are_told_apart(at: Rack, node: RunningMachine) -> None:
         reason = again(at, node)
         assert "is damaged: its SHA-256 is" in reason
     with image_of(at, lambda content: content):
-        reason = again(at, node, delete=True)
+        reason = while_it_goes_away(at, node)
         assert "is not on the head node any more, after" in reason
 
 
-def again(at: Rack, node: RunningMachine, *, delete: bool = False) -> str:
+def again(at: Rack, node: RunningMachine) -> str:
     at.begin(consent=[SCRATCH])
     node.type("headnode-agent\r")
-    if delete:
+    return told(at, node)
+
+
+def while_it_goes_away(at: Rack, node: RunningMachine) -> str:
+    at.begin(consent=[SCRATCH])
+    with slow_wire(at, node):
+        node.type("headnode-agent\r")
         at.until_streaming(1)
         at.image.unlink()
         # Whoever reads it already goes on reading it; a broken connection cannot be taken up again.
         at.head.kill("nginx")
+        return told(at, node)
+
+
+def told(at: Rack, node: RunningMachine) -> str:
     reason = at.failure()
     node.wait_for("the agent ended with code|[#$] ", 60)
     return reason
