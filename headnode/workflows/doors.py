@@ -13,6 +13,7 @@ from headnode.errors import HeadnodeError, InvalidField, InvalidInput, NotFound
 from headnode.log import logger
 from headnode.workflows import people
 from headnode.workflows.context import Context
+from headnode.workflows.standing import role_in
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -128,15 +129,13 @@ def from_directory(context: Context, account: Account | None, name: str, passwor
     try:
         account_name(name)
         with people.directory(context) as found:
-            person = next(found.people([name]), None)
-            roles = [Role(wanted[group]) for group in (person.groups if person else ()) if group in wanted]
-            if person is None or person.locked or not roles or not found.password_fits(name, password):
+            role = role_in(found, wanted, name)
+            if role is None or not found.password_fits(name, password):
                 return account, False
     except HeadnodeError as error:
         # Whoever has a password of their own here comes in all the same.
         logger("headnode.web").warning("the directory cannot be asked", reason=error.message)
         return account, False
-    role = max(roles, key=lambda one: one.rank)
     accounts = context.inventory.accounts
     if account is None:
         return accounts.add(name, role, None), True
