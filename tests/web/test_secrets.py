@@ -41,7 +41,8 @@ def test_nodes_get_the_proxys_password_and_no_page_shows_it(
     with_it = [path for path, file in published.items() if CANARY.encode() in file.content]
     assert with_it
     pages = ["/site", "/nodes/gpu01", "/nodes/gpu01/files", "/nodes", "/"]
-    answers = ["/publish", "/site", "/nodes/gpu01", "/nodes", "/why?nodes=gpu01", "/status"]
+    answers = ["/publish", "/site", "/nodes/gpu01", "/nodes", "/why?nodes=gpu01", "/status",
+               "/nodes/gpu01/files", "/nodes/gpu01/overlay"]  # fmt: skip
     for somebody in (viewer, admin):
         for path in (*pages, *(f"/api/v1{path}" for path in answers)):
             answer = somebody.get(path)
