@@ -24,10 +24,11 @@ SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 200
 INVITED_FOR = timedelta(days=2)
 TOKENS_LAST = timedelta(days=366)
 TOTP_SECONDS = 30
-# Each takes 64 MB and all of a processor for a while, so only so many are computed at once; the rest wait their turn,
-# and no longer than these seconds.
-HASHES_AT_ONCE, LONGEST_QUEUE = 2, 10.0
+# Each takes 64 MB and all of a processor for a while, so only so many are computed at once. The rest wait their turn;
+# not too many of them, or no thread would be left for those who are in.
+HASHES_AT_ONCE, MOST_IN_LINE = 2, 24
 hashing = threading.BoundedSemaphore(HASHES_AT_ONCE)
+line = threading.BoundedSemaphore(MOST_IN_LINE)
 
 
 class Refused(HeadnodeError):
@@ -87,12 +88,13 @@ def nobody() -> str:
 
 @contextmanager
 def in_turn() -> Iterator[None]:
-    if not hashing.acquire(timeout=LONGEST_QUEUE):
-        raise TooMany(LONGEST_QUEUE, "too many want to log in at once")
+    if not line.acquire(blocking=False):
+        raise TooMany(2.0, "too many want to log in at once")
     try:
-        yield
+        with hashing:
+            yield
     finally:
-        hashing.release()
+        line.release()
 
 
 def account_name(text: str) -> str:
