@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import templates
 from headnode.errors import LayoutRefused
 from headnode.packagecache import mirror_for_nodes, proxy_for_nodes
+from headnode.site import Site
 from images import partman
 from images.installer import AGENT, Inputs
 from images.nvidia.stack import Kind
@@ -17,12 +18,13 @@ CHOSEN = "/tmp/headnode-disk"  # noqa: S108 - the installer has no other user
 PLACE = f"/root/{AGENT}"
 
 
-def arguments(node: str, domain: str, seed: str, console: str | None) -> list[str]:
+def arguments(node: str, site: Site, seed: str, console: str | None) -> list[str]:
     """Kernel arguments of the installer; what follows the dashes is also the installed system's."""
     words = ["auto=true", "priority=critical", f"url={seed}/preseed.cfg", "interface=auto", "DEBIAN_FRONTEND=text"]
-    words += [f"hostname={node}", f"domain={domain}"]
-    # A provision network often leads nowhere else, and the installer asks about that before it has its answers.
-    words.append("netcfg/no_default_route=true")
+    words += [f"hostname={node}", f"domain={site.domain}"]
+    # A provision network often leads nowhere else. The installer asks about that before it has its answers, and then
+    # for name servers, whatever DHCP has told it.
+    words += ["netcfg/no_default_route=true", f"netcfg/get_nameservers={site.provision.head}"]
     return words + (["console=tty0", f"console={console}"] if console else []) + ["---"]
 
 

@@ -98,7 +98,7 @@ def boot_script(context: Context, address: str) -> str | None:
     if medium.method == "autoinstall":
         arguments = autoinstall.arguments(head, seed, medium.reference, console)
     else:
-        arguments = preseed.arguments(node.name, context.site.domain, seed, console)
+        arguments = preseed.arguments(node.name, context.site, seed, console)
     return templates.render(
         "boot/installer.ipxe.j2", made_from=f"node {node.name}, deployment {deployment.id}", node=node,
         head=context.site.provision.head, media=medium.reference, arguments=arguments,

@@ -53,8 +53,10 @@ def test_what_partman_cannot_make_is_refused() -> None:
 
 
 def test_the_installer_is_told_everything_on_its_command_line() -> None:
-    words = preseed.arguments("gpu01", "demo.lan", "http://10.20.0.1/node/v1/seed/s", "ttyS0,115200")
+    site = inputs("single-disk-uefi", "no-gpu", **DEBIAN).site
+    words = preseed.arguments("gpu01", site, "http://10.20.0.1/node/v1/seed/s", "ttyS0,115200")
     assert words[:3] == ["auto=true", "priority=critical", "url=http://10.20.0.1/node/v1/seed/s/preseed.cfg"]
+    assert {"netcfg/no_default_route=true", "netcfg/get_nameservers=10.20.0.1"} <= {*words}
     assert words[-1] == "---"
 
 

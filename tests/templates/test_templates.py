@@ -81,7 +81,7 @@ def only(files: object, name: str = "") -> str:
 
 
 def installer_script(site: Site) -> str:
-    words = preseed.arguments("gpu01", site.domain, "http://10.20.0.1/node/v1/seed/secret", "ttyS0,115200")
+    words = preseed.arguments("gpu01", site, "http://10.20.0.1/node/v1/seed/secret", "ttyS0,115200")
     return templates.render(
         "boot/installer.ipxe.j2", made_from="node gpu01, deployment 7", node=NODE, head=site.provision.head,
         media="debian-12@1", arguments=words,
