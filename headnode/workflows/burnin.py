@@ -1,12 +1,12 @@
 """The report of a burn-in: what passed, and the course of the temperatures."""
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import templates
+from headnode.fields import measurement
 from headnode.files import write_whole
 from headnode.workflows.context import Context
 
@@ -54,7 +54,7 @@ def plot(checks: Checks) -> dict[str, Any]:
 
 def numbers(found: object) -> list[float]:
     listed = found if isinstance(found, list) else []
-    return [float(x) if isinstance(x, int | float) and math.isfinite(x) else 0.0 for x in listed]
+    return [float(measurement(x) or 0.0) for x in listed]
 
 
 def points(times: Sequence[float], values: Sequence[float], highest: float) -> str:

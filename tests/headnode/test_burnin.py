@@ -43,6 +43,7 @@ def test_sixteen_gpus_have_their_names_beside_the_plot() -> None:
     [
         {}, {"series": []}, {"times": "x", "series": {"a": 1}}, {"times": [None], "series": {"a": ["x", None]}},
         {"times": [0, float("inf")], "series": {"a": [float("nan"), 1e308]}}, {"times": [], "series": {"a": [1]}},
+        {"times": [0, 10**400], "series": {"a": [10**400, -(10**400), True]}},
         {"times": [-5, -9], "series": {"<b>": [-40, -50]}},
     ],
 )  # fmt: skip
