@@ -17,7 +17,6 @@ from headnode.workflows import directorydump, publishing
 from headnode.workflows.backup import CONFIG, DATABASE, DIRECTORY, Contents, Tell, opened, restored_site
 from headnode.workflows.context import Context
 
-
 # What SQLite keeps beside a database.
 BESIDE = ("-wal", "-shm")
 

@@ -171,7 +171,11 @@ def test_what_was_written_last_is_set_aside_too(archive: Path, filled: Context) 
     restoring.restore(again, archive, KEY, replace=True, tell=quiet)
     assert again.inventory.node("gpu09") is None
     again.close()
-    (kept,) = (path for path in filled.paths.state.glob("inventory.db.before-restore-*") if not path.name.endswith(restoring.BESIDE))
+    (kept,) = (
+        path
+        for path in filled.paths.state.glob("inventory.db.before-restore-*")
+        if not path.name.endswith(restoring.BESIDE)
+    )
     with closing(sqlite3.connect(kept)) as connection:
         assert connection.execute("SELECT count(*) FROM nodes WHERE name = 'gpu09'").fetchone() == (1,)
 
