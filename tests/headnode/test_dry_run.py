@@ -39,7 +39,8 @@ def furnished(tmp_path_factory: pytest.TempPathFactory, _made_root: Path) -> Pat
 
 @pytest.fixture
 def place(furnished: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(furnished, tmp_path / "place"))
+    # A short name: the path of a socket below it has to fit into 107 bytes.
+    return Path(shutil.copytree(furnished, tmp_path / "p"))
 
 
 NEW = ["enroll", "gpu09", "--mac", mac(9), "--profile", "gpu"]
