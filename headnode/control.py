@@ -34,6 +34,8 @@ def running(paths: Paths) -> bool:
 
 def ask(paths: Paths, question: dict[str, Any], timeout: float = 10.0) -> dict[str, Any] | None:
     """The services' answer, or nothing when they do not run."""
+    if not paths.control_socket.exists():
+        return None  # also where a path is too long for any socket, so that none can be there
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
         try:

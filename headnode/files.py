@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 from pathlib import Path
 
 
@@ -22,8 +23,8 @@ def write_new(path: Path, content: bytes, mode: int) -> None:
 
 def drafted(path: Path, content: bytes, mode: int) -> Path:
     """The file beside its place, on the disk, and never readable by more people than it may be."""
-    # One for each process: two that write the same file must not write into one another's.
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    # One for each thread: two that write the same file must not write into one another's.
+    draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_native_id()}.draft")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as stream:

@@ -39,7 +39,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     _t(S.FAILED, "deploy", S.DEPLOYING, "tried again"),
     _t(S.FAILED, "verify", S.VERIFYING, "tried again"),
     _t(S.MAINTENANCE, "resume", S.READY, "taken back into service; nothing is installed on it"),
-    _t(S.MAINTENANCE, "verify", S.VERIFYING, "taken back into service; what is installed has to show how it is"),
+    _t(S.MAINTENANCE, "resumed", S.VERIFYING, "taken back into service; what is installed has to show how it is"),
     _t(S.RETIRED, "enroll", S.ENROLLED, "the name is used again"),
 )
 

@@ -21,6 +21,8 @@ def arguments(node: str, domain: str, seed: str, console: str | None) -> list[st
     """Kernel arguments of the installer; what follows the dashes is also the installed system's."""
     words = ["auto=true", "priority=critical", f"url={seed}/preseed.cfg", "interface=auto", "DEBIAN_FRONTEND=text"]
     words += [f"hostname={node}", f"domain={domain}"]
+    # A provision network often leads nowhere else, and the installer asks about that before it has its answers.
+    words.append("netcfg/no_default_route=true")
     return words + (["console=tty0", f"console={console}"] if console else []) + ["---"]
 
 

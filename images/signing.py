@@ -2,12 +2,13 @@
 
 import base64
 import binascii
-import os
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headnode.errors import HeadnodeError
+from headnode.files import write_new
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -59,19 +60,8 @@ def create(path: Path) -> None:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if not path.exists():
-            path.hardlink_to(draft)
-    except FileExistsError:
-        return
-    finally:
-        draft.unlink()
+    with contextlib.suppress(FileExistsError):
+        write_new(path, content, 0o600)
 
 
 def public_key(directory: Path) -> str:

@@ -242,10 +242,11 @@ def scratch(root: Path, name: str) -> Iterator[Path]:
     root.mkdir(parents=True, exist_ok=True)
     clean_scratch(root)
     place = root / f"{name}-{os.getpid()}-{os.urandom(4).hex()}"
-    place.mkdir(mode=0o755)
-    lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with held(root):
+        place.mkdir(mode=0o755)
+        lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
         yield place
     except OSError as error:
         raise HeadnodeError(f"the build stopped: {error}") from error
@@ -256,14 +257,23 @@ def scratch(root: Path, name: str) -> Iterator[Path]:
 
 def clean_scratch(root: Path) -> list[Path]:
     """Remove what no living build holds; a lock ends with its process."""
-    removed = []
-    for place in sorted(root.iterdir()) if root.is_dir() else ():
-        with contextlib.suppress(OSError):
-            lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    removed: list[Path] = []
+    if not root.is_dir():
+        return removed
+    # Nobody begins meanwhile: a place that was just made and is not locked yet looks like one that was left.
+    with held(root):
+        for place in sorted(root.iterdir()):
+            with contextlib.suppress(OSError), held(place, fcntl.LOCK_NB):
                 shutil.rmtree(place)
                 removed.append(place)
-            finally:
-                os.close(lock)
     return removed
+
+
+@contextlib.contextmanager
+def held(directory: Path, how: int = 0) -> Iterator[None]:
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | how)
+        yield
+    finally:
+        os.close(lock)

@@ -1,5 +1,6 @@
 """Nodes, their history, and what is rendered for them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from headnode.api.operation import Strict, encoded, operation, refuse_changed
 from headnode.door import audit, state, streams
 from headnode.errors import InvalidField, NotFound
 from headnode.model import Node
-from headnode.workflows import actions, choosing, overview, publishing, roster
+from headnode.workflows import actions, choosing, overview, publishing, roster, sites
 from headnode.workflows import enroll as enrolling
 from headnode.workflows import nodes as workflow
 from headnode.workflows.sheet import Row, read
@@ -125,17 +126,21 @@ def show_hardware(name: str) -> Any:
 @operation("GET", "/nodes/{name}/files", VIEWER, "Files published for a node, as they would be now",
            reply=list[shapes.FileShown])  # fmt: skip
 def show_files(name: str) -> Any:
-    made = publishing.render_node(state.context(), find(name))
-    return [{"path": path, "content": file.content.decode(errors="replace"), "mode": f"{file.mode:04o}"}
-            for path, file in sorted(made.items())]  # fmt: skip
+    return shown_files(publishing.render_node(state.context(), find(name)))
 
 
 @operation("GET", "/nodes/{name}/overlay", VIEWER, "Files that make a generic system this node, without secrets",
            reply=list[shapes.FileShown])  # fmt: skip
 def show_overlay(name: str) -> Any:
-    made = publishing.render_overlay(state.context(), find(name))
-    return [{"path": path, "content": file.content.decode(errors="replace"), "mode": f"{file.mode:04o}"}
-            for path, file in sorted(made.items())]  # fmt: skip
+    return shown_files(publishing.render_overlay(state.context(), find(name)))
+
+
+def shown_files(made: Mapping[str, Any]) -> list[dict[str, str]]:
+    at = state.context()
+    return [
+        {"path": path, "content": sites.shown_file(at, file.content), "mode": f"{file.mode:04o}"}
+        for path, file in sorted(made.items())
+    ]
 
 
 class Sheet(Strict):

@@ -100,6 +100,8 @@ def header_parameters(made: Operation) -> list[dict[str, Any]]:
     if not made.writes:
         return []
     said = "The same key again gets the same answer, and nothing is done twice."
+    if made.secret:
+        said = "The same key again gets 409, and nothing is done twice: the answer is a secret that is told once."
     shape = {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}
     return [{"name": "Idempotency-Key", "in": "header", "required": False, "description": said, "schema": shape}]
 

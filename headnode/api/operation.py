@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from werkzeug.exceptions import BadRequest, UnsupportedMediaType
 from werkzeug.wrappers import Response as AnyResponse
 
-from headnode.accounts import Role
+from headnode.accounts import Reply, Role
 from headnode.api import problems
 from headnode.door import guard, state
 from headnode.door.audit import audited
 from headnode.errors import InvalidField, Taken
+from headnode.hiding import hidden
 
 PREFIX = "/api/v1"
 KEPT_FOR = timedelta(hours=24)
@@ -52,6 +53,8 @@ class Operation:
     status: int = 200
     # Changes nothing, though it is sent like a change; it leaves no line in the audit log.
     harmless: bool = False
+    # Its answer is a secret, told once and kept nowhere.
+    secret: bool = False
 
     @property
     def name(self) -> str:
@@ -77,9 +80,10 @@ def operation(
     reply: Any = None,
     status: int = 200,
     harmless: bool = False,
+    secret: bool = False,
 ) -> Callable[[Work], Work]:
     def note(work: Work) -> Work:
-        OPERATIONS.append(Operation(method, path, role, summary, work, query, body, reply, status, harmless))
+        OPERATIONS.append(Operation(method, path, role, summary, work, query, body, reply, status, harmless, secret))
         return work
 
     return note
@@ -103,7 +107,7 @@ def view_of(made: Operation) -> Callable[..., ResponseReturnValue]:
 
     if made.harmless or not made.writes:
         return view
-    return once(audited(made.name)(view))
+    return once(audited(made.name)(view), secret=made.secret)
 
 
 def parsed(model: type[Strict], data: Mapping[str, Any]) -> Strict:
@@ -131,7 +135,8 @@ def answered(made: Operation, said: Any) -> AnyResponse:
     elif said is None:
         return Response(status=204)
     else:
-        answer = Response(said if isinstance(said, bytes) else encoded(said), made.status, mimetype="application/json")
+        body = said if isinstance(said, bytes) else encoded(said)
+        answer = Response(body, made.status, mimetype="application/json")
     if made.writes or answer.is_streamed:
         return answer
     answer.set_etag(hashlib.sha256(answer.get_data()).hexdigest()[:32], weak=True)
@@ -139,15 +144,18 @@ def answered(made: Operation, said: Any) -> AnyResponse:
 
 
 def encoded(said: Any) -> bytes:
-    return json.dumps(said, default=str).encode()
+    return hidden(json.dumps(said, default=str)).encode()
 
 
 def etag_of(said: Any) -> str:
     return hashlib.sha256(encoded(said)).hexdigest()[:32]
 
 
-def once(view: Callable[..., ResponseReturnValue]) -> Callable[..., ResponseReturnValue]:
-    """A write with an Idempotency-Key is done once; sent again, it gets the answer that was given."""
+def once(view: Callable[..., ResponseReturnValue], *, secret: bool) -> Callable[..., ResponseReturnValue]:
+    """A write with an Idempotency-Key is done once; sent again, it gets the answer that was given.
+
+    Not when that was a secret: then it is told that it was done, and that is all that was kept.
+    """
 
     def guarded(**parts: str) -> ResponseReturnValue:
         key = request.headers.get("Idempotency-Key")
@@ -157,24 +165,34 @@ def once(view: Callable[..., ResponseReturnValue]) -> Callable[..., ResponseRetu
             raise InvalidField("Idempotency-Key", key, f"use up to {LONGEST_KEY} printable characters")
         accounts = state.context().inventory.accounts
         owned = f"{state.visitor().account.id} {request.method} {request.path} {key}"
-        asked = hashlib.sha256(request.full_path.encode() + b"\0" + request.get_data()).hexdigest()
+        # With the key, which is kept nowhere: a password that was sent cannot be guessed from what is.
+        asked = hashlib.sha256(b"\0".join((owned.encode(), request.full_path.encode(), request.get_data()))).hexdigest()
         before = accounts.claim_reply(owned, asked, KEPT_FOR)
         if before is not None:
             if before.request != asked:
                 raise Taken("this Idempotency-Key was used for something else; use a new one")
-            if before.status is None:
-                raise Taken("the same is under way right now; ask again in a moment")
-            return Response(before.body, before.status, {"Idempotency-Replayed": "true"}, mimetype="application/json")
+            return replayed(before, secret=secret)
         try:
             answer = view(**parts)
         except BaseException:
             accounts.forget_reply(owned)  # nothing was done, so it may be tried again
             raise
         if isinstance(answer, AnyResponse):
-            accounts.keep_reply(owned, answer.status_code, answer.get_data())
+            accounts.keep_reply(owned, answer.status_code, b"" if secret else answer.get_data())
         return answer
 
     return guarded
+
+
+def replayed(before: Reply, *, secret: bool) -> Response:
+    if before.status is None:
+        raise Taken("the same is under way right now; ask again in a moment")
+    if secret:
+        raise Taken(
+            "this was done already, and what it answered is a secret that is told once",
+            hint="if the answer was lost, ask again with a new Idempotency-Key",
+        )
+    return Response(before.body, before.status, {"Idempotency-Replayed": "true"}, mimetype="application/json")
 
 
 def refuse_changed(said: Any) -> None:

@@ -31,7 +31,7 @@ class Invite(Strict):
 
 
 @operation("POST", "/accounts", ADMIN, "Invite somebody, or let them choose a new password", body=Invite,
-           reply=shapes.Invited)  # fmt: skip
+           reply=shapes.Invited, secret=True)  # fmt: skip
 def invite(body: Invite) -> Any:
     at = state.context()
     audit.about(detail=f"{body.name} as {body.role}")
@@ -63,7 +63,7 @@ class NewToken(Strict):
     days: int = Field(default=90, ge=1, le=366)
 
 
-@operation("POST", "/tokens", VIEWER, "A token for programs", body=NewToken, reply=shapes.TokenMade)
+@operation("POST", "/tokens", VIEWER, "A token for programs", body=NewToken, reply=shapes.TokenMade, secret=True)
 def make_token(body: NewToken) -> Any:
     visitor = state.visitor()
     audit.about(detail=f"{body.label}, {body.scope}, {body.days} days")

@@ -153,4 +153,4 @@ def render(query: RenderQuery) -> Any:
 
 
 def text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode(errors="replace")
+    return None if content is None else sites.shown_file(state.context(), content)

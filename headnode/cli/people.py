@@ -229,7 +229,8 @@ def set_(ctx: click.Context, /, name: str, ssh_key: tuple[str, ...], groups: str
 def lock(ctx: click.Context, name: str, dry_run: bool) -> None:
     """Refuse somebody every new login, by key and by password.
 
-    Sessions that are open stay open; files and UID stay theirs.
+    Sessions that are open on nodes stay open; files and UID stay theirs. At the
+    pages and the API their logins end, and their tokens are void.
 
     \b
     Examples:

@@ -9,6 +9,9 @@ from headnode.site import Directory, Site
 PERSON_CLASSES = ("inetOrgPerson", "posixAccount", "ldapPublicKey")
 GROUP_CLASSES = ("groupOfMembers", "posixGroup")
 SHELL = "/bin/bash"
+# Where directories say that somebody is shut out.
+NS_LOCKED, AD_FLAGS, AD_DISABLED = "nsAccountLock", "userAccountControl", 2
+LOCKS = (LOCKED, NS_LOCKED, AD_FLAGS)
 
 Entry = Mapping[str, list[bytes]]
 Attributes = dict[str, list[str]]
@@ -57,7 +60,7 @@ class Vocabulary:
     @property
     def of_people(self) -> list[str]:
         return [self.name, self.uid, self.gid, self.full_name, self.email, self.home, self.shell, self.ssh_keys,
-                self.member_of, LOCKED]  # fmt: skip
+                self.member_of, *LOCKS]  # fmt: skip
 
 
 FLAVOURS = {
@@ -141,8 +144,17 @@ def person_of(entry: Entry, words: Vocabulary) -> Person:
         shell=text(entry, words.shell),
         home=text(entry, words.home),
         groups=tuple(sorted(first_value(dn) for dn in texts(entry, words.member_of))),
-        locked=text(entry, LOCKED) == LOCKED_FOR_EVER,
+        locked=is_locked(entry),
         gid=number(entry, words.gid),
+    )
+
+
+def is_locked(entry: Entry) -> bool:
+    """As our server says it, as 389 Directory Server and FreeIPA do, or as Active Directory does."""
+    return (
+        text(entry, LOCKED) == LOCKED_FOR_EVER
+        or text(entry, NS_LOCKED).upper() == "TRUE"
+        or (number(entry, AD_FLAGS) > 0 and bool(number(entry, AD_FLAGS) & AD_DISABLED))
     )
 
 

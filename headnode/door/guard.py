@@ -4,10 +4,8 @@ A route says with `needs` what it takes, or with `open_to_all` that it takes not
 application from starting.
 """
 
-import hashlib
 import hmac
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -16,6 +14,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import Forbidden, Unauthorized
 
 from headnode.accounts import Role
+from headnode.door import visitors
 from headnode.door.state import Visitor, door
 
 View = TypeVar("View", bound=Callable[..., ResponseReturnValue])
@@ -87,29 +86,20 @@ def admit() -> None:
 def recognise() -> Visitor | None:
     """By a token in the header, or by the session's cookie; never by both."""
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
-    accounts = door().context.inventory.accounts
     if kind:
         if kind != "Bearer" or not 0 < len(token) <= LONGEST_TOKEN:
             raise Unauthorized("the header Authorization needs the form 'Bearer TOKEN'")
-        found = accounts.token(token)
+        found = visitors.by_token(door(), token)
         if found is None:
             raise Unauthorized("this token is not valid, or not any more")
-        account, scope = found
-        return Visitor(account, min(account.role, scope, key=lambda role: role.rank), "api")
+        return found
     session = request.cookies.get(cookie_name(), "")
-    if not 0 < len(session) <= LONGEST_TOKEN:
-        return None
-    holder = accounts.session(session, timedelta(minutes=door().context.site.web.idle_minutes))
-    return Visitor(holder, holder.role, "web", csrf_of(session), session) if holder else None
+    return visitors.by_session(door(), session) if 0 < len(session) <= LONGEST_TOKEN else None
 
 
 def cookie_name() -> str:
     """A browser takes the prefix for a promise: only over HTTPS, only for this host."""
     return "__Host-headnode" if door().context.site.web.encrypted else "headnode"
-
-
-def csrf_of(session: str) -> str:
-    return hashlib.sha256(b"csrf\0" + session.encode()).hexdigest()
 
 
 def refuse_foreign_pages(visitor: Visitor | None) -> None:

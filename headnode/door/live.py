@@ -54,11 +54,14 @@ class Pulse:
                 threading.Thread(target=self.watch, name="pulse", daemon=True).start()
         try:
             yield "retry: 2000\n\n: welcome\n\n"
-            while still():
+            while True:
                 with self.changed:
                     if self.newest.number == seen:
                         self.changed.wait(KEEP_ALIVE)
                     news = self.newest
+                # Asked after the wait, or who has left meanwhile would be told once more.
+                if not still():
+                    return
                 # What was missed in between is in the next page the reader asks for anyway.
                 yield ": still here\n\n" if news.number == seen else str(news)
                 seen = news.number

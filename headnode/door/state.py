@@ -1,6 +1,6 @@
 """What one process of the people's door keeps, and what one request knows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from flask import Flask, current_app, g
@@ -12,6 +12,7 @@ from headnode.workflows.context import Context
 from headnode.workflows.doors import Brake
 from headnode.workflows.glance import Glances
 from headnode.workflows.roster import Roster, Snapshot
+from headnode.workflows.standing import Standing
 
 KEY = "headnode"
 
@@ -24,6 +25,7 @@ class Door:
     brake: Brake
     jobs: Jobs
     glances: Glances
+    standing: Standing
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,9 @@ class Visitor:
     door: str
     # Empty for a token, which no other site's page could send.
     csrf: str = ""
-    session: str = ""
+    # What they hold, of which one is empty.
+    session: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
 
 
 def install(app: Flask, door: Door) -> None:

@@ -217,9 +217,11 @@ class Change:
         self._connection.execute(step.values(disks=dict(serials)))
 
     def forget_disks(self, of: Collection[Node]) -> None:
-        """These machines are gone: another one of the same name has disks of its own."""
+        """These machines are gone: another one of the same name has disks of its own, and nothing on them yet."""
         for batch in chunks(node.id for node in of):
-            self._connection.execute(update(deployments).where(deployments.c.node_id.in_(batch)).values(disks=null()))
+            gone = update(deployments).where(deployments.c.node_id.in_(batch))
+            self._connection.execute(gone.values(disks=null()))
+            self._connection.execute(gone.where(deployments.c.result == "done").values(result="retired"))
 
     def finish_deployment(self, number: int, result: str, reason: str | None = None) -> bool:
         """False when it had been over before."""

@@ -30,6 +30,18 @@ class History(Store):
             found = connection.execute(query.order_by(events.c.id.desc()).limit(limit)).all()
         return [event_from_row(row) for row in reversed(found)]
 
+    def latest(self, node: str, kinds: Collection[str]) -> Event | None:
+        """The newest of these milestones, however many others came after it."""
+        query = among_milestones(select(events)).where(events.c.node == node, events.c.kind.in_(kinds))
+        with self._reading() as connection:
+            row = connection.execute(query.order_by(events.c.id.desc()).limit(1)).first()
+        return event_from_row(row) if row else None
+
+    def forgotten(self) -> int:
+        """The number of the event up to which only milestones are left."""
+        with self._reading() as connection:
+            return connection.execute(select(counters.c.value).where(counters.c.name == FORGOTTEN)).scalar() or 0
+
     def newest(self, milestone: str, names: Collection[str]) -> dict[str, Event]:
         """Node → its newest milestone of this kind."""
         found: dict[str, Event] = {}

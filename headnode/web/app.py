@@ -17,6 +17,7 @@ from headnode.workflows.context import Context
 from headnode.workflows.doors import Brake
 from headnode.workflows.glance import Glances
 from headnode.workflows.roster import Roster
+from headnode.workflows.standing import Standing
 
 LARGEST_REQUEST = 8 * 1024 * 1024
 # What no page answers while the API does.
@@ -30,7 +31,8 @@ def application(context: Context | None = None) -> Flask:
     app = Flask("headnode.web")
     app.config.update(MAX_CONTENT_LENGTH=LARGEST_REQUEST, SEND_FILE_MAX_AGE_DEFAULT=3600)
     roster = Roster(context.inventory)
-    state.install(app, state.Door(context, roster, Pulse(context.inventory), Brake(), Jobs(), Glances(context)))
+    pulse, glances = Pulse(context.inventory), Glances(context)
+    state.install(app, state.Door(context, roster, pulse, Brake(), Jobs(), glances, Standing()))
     guard.install(app)
     rendering.install(app)
     pages.register(app)

@@ -15,6 +15,7 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 from headnode import __version__
 from headnode.door import state
 from headnode.errors import counted
+from headnode.hiding import hidden
 from headnode.nodeset import fold
 
 NOTHING = "\N{EN DASH}"
@@ -34,6 +35,8 @@ PAGES = (
 
 def install(app: Flask) -> None:
     app.jinja_env.undefined = StrictUndefined
+    # Whatever a page says goes through this, so that no template can forget it.
+    app.jinja_env.finalize = without_passwords
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(ago=ago, moment=moment, size=size, fold=fold, pretty=pretty)
     app.jinja_env.globals.update(counted=counted, may=state.may, asset=asset, has_asset=has_asset, version=__version__)
@@ -47,6 +50,11 @@ def surroundings() -> dict[str, Any]:
         "pages": PAGES,
         "here": "/" + request.path.split("/")[1],
     }
+
+
+def without_passwords(value: Any) -> Any:
+    """Text that is markup already was made here, from parts that came this way."""
+    return hidden(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def page(name: str, **values: Any) -> WerkzeugResponse:

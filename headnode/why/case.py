@@ -76,6 +76,8 @@ class Case:
     published: bool = True
     # Whether the head node's services run; nothing when nobody could tell.
     serving: bool | None = None
+    # Whether what happened since it was asked is too long ago to be known: then silence says nothing.
+    forgotten: bool = False
 
     @property
     def failed(self) -> Event | None:

@@ -7,6 +7,8 @@ from headnode.why.rules import RULES
 
 
 def explain(case: Case) -> Answer:
+    if case.forgotten:
+        return remembered(case)
     view = View(case, chain(case))
     state = case.node.state.value if case.node else "not enrolled"
     # Every rule is asked; a stable sort keeps the order of their names among equals.
@@ -14,6 +16,13 @@ def explain(case: Case) -> Answer:
     best = found[0] if found else None
     others = tuple(finding for finding in found[1:] if finding.cause != getattr(best, "cause", None))
     return Answer(case.name, state, case.asked, view.chain, best or unexplained(view), others, words(view))
+
+
+def remembered(case: Case) -> Answer:
+    """Of what is long ago only how it ended is known; no rule may take forgotten steps for steps never made."""
+    view = View(case, ())
+    state = case.node.state.value if case.node else "not enrolled"
+    return Answer(case.name, state, case.asked, (), unexplained(view), (), words(view))
 
 
 def words(view: View) -> str:
@@ -43,5 +52,7 @@ def unexplained(view: View) -> Finding | None:
         return None
     where = RECOGNISERS[view.missing].words if view.missing else "the end"
     sentence = node.reason or f"it failed, and it was not said why; what did not happen: {where}"
+    if view.case.forgotten:
+        sentence += " (the steps before it are too long ago, and were forgotten)"
     confidence = MEDIUM if node.reason and view.missing not in (Stage.DHCP, None) else LOW
     return finding("failed", sentence, confidence, "headnode events {node} --limit 200", view.timeline.last("failed"))

@@ -94,8 +94,11 @@ def collected(paths: Paths, place: Path) -> dict[str, Path]:
 
 def left_out(context: Context) -> list[str]:
     """Files that site.yaml names and that are somewhere else, so that they are not in the archive."""
-    directory = context.site.directory
-    named = (context.site.bmc.password_file, directory.bind_password_file, directory.ca_file)
+    site = context.site
+    named = (
+        site.bmc.password_file, site.directory.bind_password_file, site.directory.ca_file, site.notify.webhook_file,
+        *site.packages.registries.values(),
+    )  # fmt: skip
     return [path for path in named if path and not path.startswith("/etc/headnode/")]
 
 

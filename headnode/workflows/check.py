@@ -13,7 +13,7 @@ from pathlib import Path
 from headnode import control, exports, notify, ntp, packagecache, run, shares
 from headnode.errors import HeadnodeError
 from headnode.services import services
-from headnode.workflows import discovery, people, serve
+from headnode.workflows import discovery, people, planning, serve
 from headnode.workflows.context import Context
 
 NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
@@ -48,6 +48,8 @@ def check(context: Context) -> Iterator[Finding]:
     yield from ports(context)
     if site.directory.mode == "external":
         yield tried("directory", partial(directory, context))
+    if site.packages.registries:
+        yield tried("registries", partial(registries, context))
     if site.notify.webhook_file:
         yield webhook(Path(site.notify.webhook_file))
     yield neighbours(context)
@@ -70,6 +72,10 @@ def tried(name: str, attempt: Callable[[], str]) -> Finding:
 
 def interface(context: Context, name: str) -> str:
     return f"{serve.require_interface(context, name).name} is up and has its address"
+
+
+def registries(context: Context) -> str:
+    return f"the certificates of {', '.join(sorted(planning.registry_authorities(context)))} are there"
 
 
 def webhook(file: Path) -> Finding:

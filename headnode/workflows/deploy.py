@@ -71,8 +71,9 @@ def begin_one(change: Change, node: Node, intent: Intent, image: str | None, con
                 node,
                 state=state,
                 intent=intent,
-                phase=None,
-                reason=None,
+                # Looking inside changes nothing of what it is, or why.
+                phase=None if trigger else node.phase,
+                reason=None if trigger else node.reason,
                 deadline=until if trigger else None,
             )
         ]
@@ -254,7 +255,9 @@ def verified(context: Context, node: Node, checks: Sequence[Mapping[str, Any]]) 
         change.replace([replace(current, state=state, phase=phase, reason=reason, deadline=None)])
         severity = Severity.ERROR if wrong else Severity.INFO
         message = f"verification failed: {reason}" if wrong else f"verified: {len(checks)} checks passed; it is up"
-        change.record("verify", message, node=node.name, severity=severity, data={"checks": list(checks)[:100]})
+        # Reports stay for ever; one that starts every minute with the same trouble has said so once.
+        if not late or reason != current.reason:
+            change.record("verify", message, node=node.name, severity=severity, data={"checks": list(checks)[:100]})
     # It is not asked any more.
     publishing.publish_changes(context)
     return state

@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -13,6 +15,7 @@ from headnode.errors import HeadnodeError, InvalidField, InvalidInput, NotFound
 from headnode.log import logger
 from headnode.workflows import people
 from headnode.workflows.context import Context
+from headnode.workflows.standing import role_in
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -21,6 +24,11 @@ SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 200
 INVITED_FOR = timedelta(days=2)
 TOKENS_LAST = timedelta(days=366)
 TOTP_SECONDS = 30
+# Each takes 64 MB and all of a processor for a while, so only so many are computed at once. The rest wait their turn;
+# not too many of them, or no thread would be left for those who are in.
+HASHES_AT_ONCE, MOST_IN_LINE = 2, 24
+hashing = threading.BoundedSemaphore(HASHES_AT_ONCE)
+line = threading.BoundedSemaphore(MOST_IN_LINE)
 
 
 class Refused(HeadnodeError):
@@ -28,10 +36,10 @@ class Refused(HeadnodeError):
 
 
 class TooMany(HeadnodeError):
-    """Somebody guesses; `wait` says for how many seconds nothing is tried."""
+    """Somebody guesses, or everybody comes at once; `wait` says for how many seconds nothing is tried."""
 
-    def __init__(self, wait: float) -> None:
-        super().__init__(f"too many failed logins; try again in {max(1, round(wait))} seconds")
+    def __init__(self, wait: float, why: str = "too many failed logins") -> None:
+        super().__init__(f"{why}; try again in {max(1, round(wait))} seconds")
         self.wait = wait
 
 
@@ -46,14 +54,12 @@ class Brake:
     failures: dict[str, tuple[int, float]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def check(self, keys: tuple[str, ...], now: float) -> None:
+    def attempt(self, keys: tuple[str, ...], now: float) -> None:
+        """A try counts as a failure until it has succeeded: of many at once, no more are heard than one by one."""
         with self.lock:
             wait = max((self.failures.get(key, (0, 0.0))[1] - now for key in keys), default=0.0)
-        if wait > 0:
-            raise TooMany(wait)
-
-    def failed(self, keys: tuple[str, ...], now: float) -> None:
-        with self.lock:
+            if wait > 0:
+                raise TooMany(wait)
             for key in keys:
                 count = self.failures.pop(key, (0, 0.0))[0] + 1
                 pause = min(self.longest, 2.0 ** (count - self.free)) if count >= self.free else 0.0
@@ -80,6 +86,17 @@ def nobody() -> str:
     return hasher().hash("nobody has this password")
 
 
+@contextmanager
+def in_turn() -> Iterator[None]:
+    if not line.acquire(blocking=False):
+        raise TooMany(2.0, "too many want to log in at once")
+    try:
+        with hashing:
+            yield
+    finally:
+        line.release()
+
+
 def account_name(text: str) -> str:
     name = fields.plain_text(text.strip(), field="name", limit=32)
     allowed = set("abcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -92,7 +109,8 @@ def password_hash(text: str) -> str:
     if not SHORTEST_PASSWORD <= len(text) <= LONGEST_PASSWORD:
         # The password itself is not repeated.
         raise InvalidInput(f"the password has {len(text)} characters; use {SHORTEST_PASSWORD} to {LONGEST_PASSWORD}")
-    return hasher().hash(text)
+    with in_turn():
+        return hasher().hash(text)
 
 
 def matches(stored: str | None, password: str) -> bool:
@@ -100,21 +118,21 @@ def matches(stored: str | None, password: str) -> bool:
 
     if not 0 < len(password) <= LONGEST_PASSWORD:
         return False
-    try:
-        return hasher().verify(stored or nobody(), password) and stored is not None
-    except VerificationError:
-        return False
+    with in_turn():
+        try:
+            return hasher().verify(stored or nobody(), password) and stored is not None
+        except VerificationError:
+            return False
 
 
 def log_in(context: Context, brake: Brake, name: str, password: str, code: str, address: str) -> Account:
     keys = (f"name {name[:64]}", f"address {address}")
-    brake.check(keys, time.monotonic())
+    brake.attempt(keys, time.monotonic())
     account = context.inventory.accounts.find(name) if 0 < len(name) <= 64 else None
     good = matches(account.password if account else None, password)
     if not good and (account is None or account.password is None):
         account, good = from_directory(context, account, name, password)
     if account is None or not good or account.disabled is not None or not code_fits(context, account, code):
-        brake.failed(keys, time.monotonic())
         raise Refused("that name, password and code do not fit together")
     brake.succeeded(keys)
     return account
@@ -128,15 +146,13 @@ def from_directory(context: Context, account: Account | None, name: str, passwor
     try:
         account_name(name)
         with people.directory(context) as found:
-            person = next(found.people([name]), None)
-            roles = [Role(wanted[group]) for group in (person.groups if person else ()) if group in wanted]
-            if person is None or person.locked or not roles or not found.password_fits(name, password):
+            role = role_in(found, wanted, name)
+            if role is None or not found.password_fits(name, password):
                 return account, False
     except HeadnodeError as error:
         # Whoever has a password of their own here comes in all the same.
         logger("headnode.web").warning("the directory cannot be asked", reason=error.message)
         return account, False
-    role = max(roles, key=lambda one: one.rank)
     accounts = context.inventory.accounts
     if account is None:
         return accounts.add(name, role, None), True

@@ -43,9 +43,10 @@ class Evidence:
         self.foreign = tuple(discovery.foreign_servers(context))
         self.published = int(context.inventory.fact("published_revision", "0"))
         self.serving = control.running(context.paths)
+        self.forgotten = context.inventory.history.forgotten()
 
     def case(self, node: Node) -> Case:
-        marks = self.context.inventory.history.milestones(node.name, limit=MARKS)
+        marks = self.marks(node)
         newest = self.context.inventory.deployment(node)
         asked = what_was_asked(node, newest, marks)
         # A node that is up has its way behind it: what matters is how it is now.
@@ -68,7 +69,15 @@ class Evidence:
             settings=self.settings(node),
             published=node.revision <= self.published,
             serving=self.serving,
+            forgotten=not lately and (wish := asking(marks)) is not None and wish.id <= self.forgotten,
         )
+
+    def marks(self, node: Node) -> list[Event]:
+        """The newest milestones, and what was asked last even when a node has reported its trouble ever since."""
+        history = self.context.inventory.history
+        newest = history.milestones(node.name, limit=MARKS)
+        wish = history.latest(node.name, ASKING | PUT_ASIDE)
+        return [wish, *newest] if wish and newest and wish.id < newest[0].id else newest
 
     def unknown(self, name: str) -> Case:
         """Of a name that nobody enrolled."""

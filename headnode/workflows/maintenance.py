@@ -31,7 +31,9 @@ def plan_maintain(nodes: Sequence[Node], reason: str = "") -> list[Move]:
     """Pure."""
     if len(reason) > LONGEST_REASON or not reason.isprintable():
         raise InvalidField("--reason", reason, f"use one line of at most {LONGEST_REASON} characters")
-    return [maintained(node, reason or None) for node in nodes]
+    # Said once is enough: whoever takes a whole rack out does not want to forget why some of it was out before.
+    kept = (node.reason if node.state is State.MAINTENANCE else None for node in nodes)
+    return [maintained(node, reason or before) for node, before in zip(nodes, kept, strict=True)]
 
 
 def maintained(node: Node, reason: str | None) -> Move:
@@ -39,9 +41,11 @@ def maintained(node: Node, reason: str | None) -> Move:
     after = replace(node, state=state, intent=Intent.DISK, phase=None, reason=reason, deadline=None)
     if after == node:
         return Move(node, after, "nothing: it is in maintenance already")
-    ends = node.state in lifecycle.WORKING or node.intent is not Intent.DISK
-    text = f"{node.state} ends here, and it goes into maintenance" if ends else "goes into maintenance"
-    return Move(node, after, text if node.state is not State.MAINTENANCE else "gets another reason")
+    if node.state is State.MAINTENANCE:
+        return Move(node, after, "gets another reason" if after.reason != node.reason else f"{node.intent} ends here")
+    under_way = node.state if node.state in lifecycle.WORKING else node.intent
+    before = "" if under_way is Intent.DISK else f"{under_way} ends here, and it "
+    return Move(node, after, f"{before}goes into maintenance")
 
 
 def maintain(context: Context, names: Sequence[str], reason: str = "") -> list[str]:
@@ -68,9 +72,10 @@ def plan_resume(context: Context, nodes: Sequence[Node]) -> list[Move]:
 
 
 def resumed(node: Node, *, installed: bool) -> Move:
-    state = lifecycle.move(node.state, "verify" if installed else "resume")
+    state = lifecycle.move(node.state, "resumed" if installed else "resume")
     text = "is verified, and up when it passes" if installed else "is ready: nothing is installed on it"
-    return Move(node, replace(node, state=state, phase=None, reason=None), text)
+    # A rescue ends with it: what is to be shown is what starts from the disk.
+    return Move(node, replace(node, state=state, intent=Intent.DISK, phase=None, reason=None), text)
 
 
 def resume(context: Context, names: Sequence[str]) -> list[Node]:
@@ -79,6 +84,7 @@ def resume(context: Context, names: Sequence[str]) -> list[Node]:
         moves = [with_deadline(move, change) for move in plan_resume(context, change.nodes(names))]
         change.replace([move.after for move in moves])
         for move in moves:
+            change.close_deployments(move.node, "resumed", "the node was taken back into service")
             change.record("resume", "taken back into service", node=move.node.name)
             if move.after.state is State.VERIFYING:
                 change.record("verify.asked", "asked to show how it is", node=move.node.name)

@@ -167,11 +167,16 @@ def change(
 
 
 def set_locked(context: Context, name: str, locked: bool) -> bool:
-    """False when it was so already."""
+    """False when it was so already. Whoever is locked also loses what they have open at the people's door."""
     with directory(context, writing=True) as found:
-        if found.person(name).locked is locked:
-            return False
-        found.set_locked(name, locked)
+        changed = found.person(name).locked is not locked
+        if changed:
+            found.set_locked(name, locked)
+    if locked:
+        # Also when it was so already: it may have been interrupted just here.
+        context.inventory.accounts.turn_out(name)
+    if not changed:
+        return False
     verb = "lock" if locked else "unlock"
     record(context, f"user.{verb}", f"{verb}ed {name}")
     return True
@@ -197,6 +202,7 @@ def remove(context: Context, name: str) -> Person:
     with directory(context, writing=True) as found:
         person = found.person(name)
         found.remove_person(name)
+    context.inventory.accounts.turn_out(name)
     with context.inventory.change(context.actor, context.cause) as change:
         change.retire_numbers(Holder.USER, [name])
         change.record("user.remove", f"removed {name}; UID {person.number} is never given again")

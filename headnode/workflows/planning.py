@@ -41,6 +41,7 @@ def image_for(
 ) -> dict[str, str]:
     """Node → the exact version of the image it gets; asked for before anything is changed."""
     gpu.refuse_impossible(context, nodes)
+    registry_authorities(context)
     chosen: dict[str, str] = {}
     for node in nodes:
         name = wanted or str(settings_of(context, node)["image"])
@@ -85,6 +86,8 @@ def plan_for(context: Context, node: Node, deployment: Deployment) -> dict[str, 
     facts = context.inventory.hardware(node)
     if facts is None:
         raise InvalidInput(f"{node.name} has not reported its hardware", hint=f"headnode inspect {node.name}")
+    # It may have gone since the deployment was asked for; that is said before a disk is touched.
+    registry_authorities(context)
     made = computed_plan(context, node, facts, str(deployment.image), set(deployment.consent), deployment.id)
     with context.inventory.change("agent", f"{deployment.intent} {deployment.id}") as change:
         change.remember_disks(deployment.id, {disk["name"]: disk["serial"] for disk in made["disks"]})
@@ -157,10 +160,12 @@ def preview(context: Context, node: Node, image: str, consent: Sequence[str]) ->
 
 def overlay_for(context: Context, node: Node, deployment: Deployment) -> dict[str, Any]:
     """The files that make a generic system this node, secrets included: only a claimed deployment gets here."""
-    return {"files": [*node_files(context, node), *report_files(context, node, deployment)]}
+    rescue = deployment.intent is Intent.RESCUE
+    return {"files": [*node_files(context, node, rescue=rescue), *report_files(context, node, deployment)]}
 
 
-def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
+def node_files(context: Context, node: Node, *, rescue: bool = False) -> list[dict[str, Any]]:
+    """A rescue system starts no containers, and must not be kept from starting by what they need."""
     from images.overlay import Secrets, overlay
 
     certificate = (context.paths.ca / "ca.crt").read_text()
@@ -174,7 +179,7 @@ def node_files(context: Context, node: Node) -> list[dict[str, Any]]:
         admin_hash=breakglass.admin_hash(context),
         directory_ca=ca,
         bind_password=password,
-        registries=registry_authorities(context),
+        registries={} if rescue else registry_authorities(context),
     )
     made = overlay(context.site, node, settings_of(context, node), secrets, stack, cache_size(context, node))
     return [entry(path, file.content, file.mode, file.owner) for path, file in sorted(made.items())]

@@ -14,6 +14,7 @@ from typing import Any
 
 from headnode import nodeset
 from headnode.errors import InvalidField
+from headnode.hiding import hidden
 from headnode.inventory import Inventory
 from headnode.model import Node, State
 from headnode.workflows.choosing import document
@@ -40,7 +41,7 @@ class Member:
 
     @cached_property
     def encoded(self) -> bytes:
-        return json.dumps(self.document).encode()
+        return hidden(json.dumps(self.document)).encode()
 
 
 @dataclass(frozen=True)

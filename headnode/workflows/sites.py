@@ -1,19 +1,21 @@
 """site.yaml for people who look at it from afar: the text, its problems, and a picture of the networks."""
 
-import re
 from collections.abc import Sequence
 
 from headnode import sitefile, sitetext
 from headnode.errors import HeadnodeError, InvalidSite
+from headnode.hiding import hidden_in_file, hidden_in_site
 from headnode.workflows.context import Context
 from headnode.workflows.fit import misfits
 
-# A password in the address of a database is nobody's to read.
-PASSWORD = re.compile(r"(://[^/@:\s]*:)[^@\s]*@")
-
 
 def shown_text(context: Context) -> str:
-    return PASSWORD.sub(r"\1…@", context.site_text.decode(errors="replace"))
+    return hidden_in_site(context.site_text.decode(errors="replace"))
+
+
+def shown_file(context: Context, content: bytes) -> str:
+    """A file made from site.yaml, as somebody may see it who looks from afar."""
+    return hidden_in_file(content.decode(errors="replace"), context.site_text.decode(errors="replace"))
 
 
 def problems(context: Context, text: str) -> Sequence[str]:

@@ -15,7 +15,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from headnode.errors import HeadnodeError, Taken
-from headnode.inventory import Change, Inventory
+from headnode.inventory import Change, Inventory, dumps
 from headnode.inventory.engine import HEAD, alembic_config, open_engine, sqlite_url
 from headnode.inventory.history import among_milestones
 from headnode.inventory.tables import events, group_members, metadata, nics
@@ -369,7 +369,8 @@ def test_opening_knows_the_newest_migration() -> None:
     assert ScriptDirectory.from_config(alembic_config()).get_heads() == [HEAD]
 
 
-def test_the_history_of_an_older_headnode_is_found_and_can_be_forgotten(url: str) -> None:
+@pytest.fixture
+def older(url: str) -> str:
     """Made with the schema before milestones had an index, by the migrations of that time."""
     from alembic import command
 
@@ -384,11 +385,39 @@ def test_the_history_of_an_older_headnode_is_found_and_can_be_forgotten(url: str
             sa.insert(events), [{**row, "kind": kind, "at": long_ago} for kind in ("deploy", "http", "failed", "http")]
         )
     plain.dispose()
-    inventory = Inventory.open(url, Path("unused"))
+    return url
+
+
+def test_the_history_of_an_older_headnode_is_found_and_can_be_forgotten(older: str) -> None:
+    inventory = Inventory.open(older, Path("unused"))
     assert [event.kind for event in inventory.history.milestones("gpu01", limit=9)] == ["deploy", "failed"]
     assert inventory.history.forget(datetime.now(UTC), most=100) == 1
+    assert inventory.history.forgotten() > 0
     assert [event.kind for event in inventory.events()] == ["deploy", "failed", "http"]
     inventory.close()
+
+
+def test_a_backup_of_an_older_headnode_can_be_restored_over_a_newer_one(older: str, tmp_path: Path) -> None:
+    """What the newer one has made besides its tables stays where it is, and must not be in the way."""
+    database = tmp_path / "inventory.db"
+    server = older if "postgresql" in older else None
+    dumps.dump(server, database, tmp_path / "copy")
+    Inventory.open(older, Path("unused")).close()
+    dumps.load(server, database, tmp_path / "copy")
+    inventory = Inventory.open(older, Path("unused"))
+    assert len(inventory.events()) == 4
+    assert inventory.history.forget(datetime.now(UTC), most=100) == 1
+    inventory.close()
+
+
+def test_without_a_word_about_it_nothing_can_be_forgotten(inventory: Inventory, engine: sa.Engine) -> None:
+    """Also not by a database that has lost the counter."""
+    with inventory.change("tester", "a test") as change:
+        change.record("http", "a file was fetched")
+    with engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM counters WHERE name = 'forgotten'"))
+    with pytest.raises(sa.exc.DatabaseError, match="append-only"), engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM events"))
 
 
 def test_a_database_of_a_newer_headnode_is_refused(engine: sa.Engine, url: str) -> None:

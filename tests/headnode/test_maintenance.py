@@ -9,7 +9,7 @@ import pytest
 from headnode.errors import InvalidInput
 from headnode.model import Event, Intent, Node, Severity, State
 from headnode.reconcile import notifying
-from headnode.workflows import deploy, enroll, maintenance, publishing, status, verify, why
+from headnode.workflows import deploy, enroll, maintenance, nodes, publishing, status, verify, why
 from headnode.workflows.context import Context
 from tests.support import headnode, row_of
 
@@ -172,3 +172,51 @@ def test_many_nodes_need_their_number_typed(enrolled: Context) -> None:
 def test_a_retired_node_cannot_be_taken(enrolled: Context) -> None:
     with pytest.raises(InvalidInput, match="a node that is retired cannot maintain"):
         maintenance.plan_maintain([replace(node_of(enrolled), state=State.RETIRED)])
+
+
+def test_a_rescue_ends_with_maintenance_and_takes_no_reason_with_it(enrolled: Context) -> None:
+    install(enrolled)
+    maintenance.maintain(enrolled, ["gpu01"], "a new DIMM")
+    deploy.begin(enrolled, ["gpu01"], Intent.RESCUE)
+    assert node_of(enrolled).reason == "a new DIMM"
+    maintenance.resume(enrolled, ["gpu01"])
+    node = node_of(enrolled)
+    assert (node.state, node.intent) == (State.VERIFYING, Intent.DISK)
+    work = enrolled.inventory.deployment(node)
+    assert work is not None
+    assert (work.intent, work.result) == (Intent.RESCUE, "resumed")
+
+
+def test_whose_trouble_was_known_may_still_show_that_it_is_over(enrolled: Context) -> None:
+    install(enrolled)
+    verify.ask(enrolled, [node_of(enrolled)])
+    deploy.verified(enrolled, node_of(enrolled), [{"name": "mount /data", "ok": False, "message": "not there"}, *GOOD])
+    deploy.begin(enrolled, ["gpu01"], Intent.RESCUE)
+    node = node_of(enrolled)
+    assert (node.state, "mount /data" in str(node.reason), verify.may_verify(node)) == (State.FAILED, True, True)
+
+
+def test_a_reason_is_forgotten_only_for_another(enrolled: Context) -> None:
+    maintenance.maintain(enrolled, ["gpu01"], "a new DIMM")
+    maintenance.maintain(enrolled, ["gpu01", "gpu02"])
+    assert [node_of(enrolled, name).reason for name in ("gpu01", "gpu02")] == ["a new DIMM", None]
+    maintenance.maintain(enrolled, ["gpu01"], "and a fan")
+    assert node_of(enrolled).reason == "and a fan"
+
+
+def test_another_machine_of_the_same_name_has_nothing_installed(enrolled: Context) -> None:
+    install(enrolled)
+    nodes.retire(enrolled, ["gpu01"])
+    assert enroll.enroll(enrolled, [row_of(1)]).problems == []
+    maintenance.maintain(enrolled, ["gpu01"])
+    (move,) = maintenance.plan_resume(enrolled, [node_of(enrolled)])
+    assert move.text == "is ready: nothing is installed on it"
+
+
+def test_what_may_be_done_is_said_in_words_that_work(enrolled: Context) -> None:
+    install(enrolled)
+    maintenance.maintain(enrolled, ["gpu01"])
+    refused = headnode(enrolled.paths.root, "verify", "gpu01")
+    assert (refused.code, "hint: headnode resume gpu01" in refused.err) == (2, True)
+    with pytest.raises(InvalidInput, match="possible now: resume"):
+        deploy.begin(enrolled, ["gpu01"], Intent.DEPLOY, image="base@1")

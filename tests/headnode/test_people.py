@@ -31,6 +31,23 @@ def reserve(context: Context, kind: Holder, wanted: dict[str, int | None]) -> di
         return change.reserve_numbers(kind, wanted, LIMITS.first_id, LIMITS.last_id)
 
 
+@pytest.mark.parametrize(
+    ("attribute", "value", "locked"),
+    [
+        ("pwdAccountLockedTime", b"000001010000Z", True),
+        ("pwdAccountLockedTime", b"20300101000000Z", False),
+        ("nsAccountLock", b"TRUE", True),
+        ("nsaccountlock", b"false", False),
+        ("userAccountControl", b"514", True),
+        ("userAccountControl", b"512", False),
+        ("userAccountControl", b"", False),
+    ],
+)
+def test_every_directory_says_locked_in_its_own_way(attribute: str, value: bytes, locked: bool) -> None:
+    entry = {"uid": [b"ada"], attribute: [value]}
+    assert person_of(entry, vocabulary(LIMITS)).locked is locked
+
+
 # The ledger.
 
 

@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from headnode.errors import HeadnodeError
+from headnode.model import Intent
+from headnode.workflows import deploy, planning
+from headnode.workflows.context import Context
 from tests.support import headnode
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nZm9yIHRlc3Rz\n-----END CERTIFICATE-----\n"
@@ -50,3 +54,19 @@ def test_the_last_port_is_one(root: Path) -> None:
     site = root / "etc/headnode/site.yaml"
     site.write_text(site.read_text() + "\npackages: {registries: {'h:65535': /etc/headnode/registry.pem}}\n")
     assert headnode(root, "publish", "--dry-run").code == 0
+
+
+def test_it_is_missed_before_a_disk_is_erased(root: Path, named: Path) -> None:
+    for words in (["deploy", "gpu01", "--dry-run"], ["deploy", "gpu01", "--yes"]):
+        found = headnode(root, *words)
+        assert found.code != 0
+        assert "packages.registries.registry.lan:5000 is /etc/headnode/registry.pem" in found.err
+    assert "packages.registries.registry.lan:5000 is" in headnode(root, "check").out
+
+
+def test_a_rescue_system_starts_without_it(named: Path, context: Context) -> None:
+    (node,) = context.inventory.nodes(["gpu01"])
+    (work,) = deploy.begin(context, ["gpu01"], Intent.RESCUE)
+    assert planning.overlay_for(context, node, work)["files"]
+    with pytest.raises(HeadnodeError, match="which cannot be read"):
+        planning.node_files(context, node)

@@ -100,3 +100,8 @@ def test_what_is_gone_is_told(root: Path) -> None:
     assert dnsmasq.assemble(paths)["provision"] == set()
     (hosts / "gpu01").write_text("52:54:00:aa:00:02,10.20.1.1,gpu01\n")
     assert dnsmasq.assemble(paths)["provision"] == {"52:54:00:aa:00:01,10.20.1.1,gpu01"}
+
+
+def test_nothing_runs_where_no_socket_can_be(tmp_path: Path) -> None:
+    """A path may be longer than the name of a socket."""
+    assert not control.running(Paths(tmp_path / ("deep" * 40)))

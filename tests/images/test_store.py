@@ -3,6 +3,8 @@
 import fcntl
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -158,6 +160,22 @@ def test_what_killed_builds_left_is_removed_and_living_ones_stay(tmp_path: Path)
     os.close(alive)
     assert not place.exists()
     assert [path.name for path in clean_scratch(work)] == ["gpu-2-alive"]
+
+
+def test_builds_that_begin_at_once_keep_out_of_each_others_way(tmp_path: Path) -> None:
+    ready = threading.Barrier(8)
+
+    def begin(number: int) -> str:
+        ready.wait(10)
+        with scratch(tmp_path / "build", "gpu") as place:
+            (place / "image").mkdir()
+            public = signer(tmp_path / "keys").public
+            assert (place / "image").is_dir()
+            return public
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(begin, range(8)))) == 1
+    assert sorted(path.name for path in (tmp_path / "keys").iterdir()) == ["image.key", "image.pub"]
 
 
 def test_commands(root: Path, tmp_path: Path) -> None:

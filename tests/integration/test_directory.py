@@ -17,6 +17,7 @@ from headnode.lab.lab import lab
 from headnode.model import Holder
 from headnode.workflows import doors
 from headnode.workflows.context import Context
+from headnode.workflows.standing import Standing
 from tests.integration.people_site import BASE, SITE, PeopleSite, add_one, key_pair, people_site
 from tests.support import refused_by_both
 
@@ -428,9 +429,13 @@ def test_members_of_a_group_log_in_to_the_pages_with_their_own_password(site: Pe
         for name, password in (("alice", ""), ("alice", "wrong"), ("bob", PASSWORD), ("ali*", PASSWORD), ("eve", "x")):
             with pytest.raises(doors.Refused):
                 doors.log_in(context, doors.Brake(), name, password, "", "here")
+        token = doors.issue_token(context, made, "script", Role.VIEWER, 1)
+        assert Standing().role(context, made) is Role.OPERATOR
         site.ok("user", "lock", "alice")
         with pytest.raises(doors.Refused):
             doors.log_in(context, doors.Brake(), "alice", PASSWORD, "", "here")
+        assert Standing().role(context, made) is None
+        assert context.inventory.accounts.token(token) is None
         site.ok("user", "unlock", "alice")
     finally:
         context.close()

@@ -51,8 +51,6 @@ with sqlite3.connect(database) as both:
         if table != "alembic_version" and "sqlite" not in table:
             columns = ", ".join(f'"{name}"' for name in then & now)
             both.execute(f"INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}")
-    # How far history is forgotten is something that only the newer one counts.
-    both.execute("DELETE FROM main.counters WHERE name = 'forgotten'")
 """
 
 

@@ -5,21 +5,29 @@ import os
 import signal
 import socket
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from headnode import authority
+from headnode.door import live, tunnel
 from headnode.lab.lab import lab
 from headnode.lab.process import wait_for
 from headnode.paths import Paths
 from headnode.workflows import serve
 from headnode.workflows.context import Context
+from headnode.workflows.enroll import enroll
 from tests.integration.bmc_lab import free_port
 from tests.integration.boot import HEAD, Head, head_node
+from tests.support import row_of
+from tests.web.consoles import fake_bmc
 from tests.web.door import door, first_admin
 
 pytestmark = [pytest.mark.integration]
@@ -97,6 +105,33 @@ def test_a_door_that_is_killed_loses_no_login(root: Path) -> None:
     with door(root) as again:
         again.cookies = made.cookies
         assert again.ask("/nodes").status == 200
+
+
+def test_a_console_and_a_stream_end_with_the_login(root: Path) -> None:
+    """Through the real server: what the tunnel gives up is really closed, towards the browser and towards the BMC."""
+    context = Context(Paths(root), "tester", "a test")
+    enroll(context, [row_of(1)])
+    context.close()
+    with fake_bmc(Paths(root)) as bmc, door(root) as made:
+        first_admin(made)
+        cookie = "; ".join(f"{key}={value}" for key, value in made.cookies.items())
+        address = made.base.replace("http", "ws", 1) + "/nodes/gpu01/console"
+        with connect(address, origin=Origin(made.base), additional_headers={"Cookie": cookie}) as console:
+            news = urllib.request.urlopen(urllib.request.Request(f"{made.base}/live", headers={"Cookie": cookie}))
+            assert b"retry" in news.readline()
+            console.send(b"who is there")
+            assert console.recv(10) == b"who is there"
+            time.sleep(tunnel.LOOK_EVERY + 1)
+            console.send(b"still there")
+            assert console.recv(10) == b"still there", "it stays as long as the login does"
+            assert made.post("/logout").status == 303
+            began = time.monotonic()
+            with pytest.raises(ConnectionClosed):
+                console.recv(tunnel.LOOK_EVERY + 5)
+            assert bmc.left.wait(5)
+        news.read()
+        news.close()
+        assert time.monotonic() - began < live.KEEP_ALIVE + 5
 
 
 def test_a_port_that_somebody_has_is_named(root: Path) -> None:

@@ -56,7 +56,7 @@ def person(app: Flask, context: Context) -> Callable[[str], Person]:
         assert client.post("/login", data={"name": name, "password": PASSWORD}).status_code == 303
         cookie = client.get_cookie("headnode")
         assert cookie is not None
-        from headnode.door.guard import csrf_of
+        from headnode.door.visitors import csrf_of
 
         return Person(client, csrf_of(cookie.value))
 

@@ -1,10 +1,15 @@
 """Nobody passes unseen: every route, without a login, with too small a role, with a form that is not ours."""
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pyotp
 import pytest
+from argon2.exceptions import VerifyMismatchError
 from flask import Flask
 from werkzeug.routing import Rule
 
@@ -126,6 +131,77 @@ def test_guessing_is_slowed_down_for_the_name_and_for_the_address(app: Flask, ad
     assert 429 in codes[5:]
     # The right password is not heard either while the name is guessed at: that would tell the guesser.
     assert client.post("/login", data={"name": "admin-person", "password": PASSWORD}).status_code == 429
+
+
+@dataclass
+class SlowHasher:
+    """Counts who compares passwords at the same time, and how often anybody does."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    now: int = 0
+    most: int = 0
+    whole: int = 0
+
+    def hash(self, password: str) -> str:
+        return "a hash"
+
+    def verify(self, stored: str, password: str) -> bool:
+        with self.lock:
+            self.now, self.whole = self.now + 1, self.whole + 1
+            self.most = max(self.most, self.now)
+        time.sleep(0.05)
+        with self.lock:
+            self.now -= 1
+        raise VerifyMismatchError
+
+
+def guess_at_once(app: Flask, guesses: list[tuple[str, str]]) -> list[int]:
+    """Each from a thread of its own, all let go in the same moment; a guess is a name and an address."""
+    ready = threading.Barrier(len(guesses))
+
+    def guess(who: tuple[str, str]) -> int:
+        client = app.test_client()
+        ready.wait(10)
+        given = {"name": who[0], "password": "a guess of mine"}
+        return client.post("/login", data=given, environ_base={"REMOTE_ADDR": who[1]}).status_code
+
+    with ThreadPoolExecutor(len(guesses)) as pool:
+        return list(pool.map(guess, guesses))
+
+
+@pytest.mark.parametrize("varied", ["neither", "name", "address"])
+def test_guesses_that_come_at_once_are_slowed_down_too(
+    app: Flask, admin: Person, monkeypatch: pytest.MonkeyPatch, varied: str
+) -> None:
+    slow = SlowHasher()
+    monkeypatch.setattr(doors, "hasher", lambda: slow)
+    guesses = [
+        (f"name{n}" if varied == "name" else "admin-person", f"192.0.2.{n if varied == 'address' else 1}")
+        for n in range(30)
+    ]
+    codes = guess_at_once(app, guesses)
+    assert slow.whole == 5
+    assert (codes.count(401), codes.count(429)) == (5, 25)
+
+
+def test_few_passwords_are_compared_at_the_same_time(
+    app: Flask, admin: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = SlowHasher()
+    monkeypatch.setattr(doors, "hasher", lambda: slow)
+    codes = guess_at_once(app, [(f"name{n}", f"192.0.2.{n}") for n in range(20)])
+    assert codes == [401] * 20
+    assert slow.most <= doors.HASHES_AT_ONCE
+    # Nor may many wait: their threads are for those who are in.
+    monkeypatch.setattr(doors, "line", threading.BoundedSemaphore(4))
+    codes = guess_at_once(app, [(f"other{n}", f"198.51.100.{n}") for n in range(20)])
+    assert 429 in codes
+    assert set(codes) <= {401, 429}
+
+
+def test_somebody_who_is_right_is_not_held_for_a_guesser(app: Flask, admin: Person) -> None:
+    given = {"name": "admin-person", "password": PASSWORD}
+    assert [app.test_client().post("/login", data=given).status_code for _ in range(12)] == [303] * 12
 
 
 def test_a_first_admin_is_made_once(app: Flask, context: Context) -> None:

@@ -35,6 +35,7 @@ def enter() -> ResponseReturnValue:
         status = 429 if isinstance(error, doors.TooMany) else 401
         page = render_template("login.html", next=wanted, trouble=error.message, name=given["name"][:64])
         return page, status
+    state.door().standing.forget(account.name)
     write_down(account.name, "login", "done", "")
     return with_session(redirect(local(wanted), 303), account)
 

@@ -12,7 +12,7 @@ from headnode.door import guard, state, tunnel
 from headnode.errors import HeadnodeError, NotFound
 from headnode.model import Node
 from headnode.web.rendering import page
-from headnode.workflows import asking, consoles, discovery, publishing, sensors, why
+from headnode.workflows import asking, consoles, discovery, publishing, sensors, sites, why
 from headnode.workflows.hardware import shown
 from headnode.workflows.nodes import description
 from ipmi.recording import Kind, read
@@ -86,10 +86,10 @@ def power(name: str) -> ResponseReturnValue:
 def files(name: str) -> ResponseReturnValue:
     at, found = state.context(), find(name)
     trouble = ""
-    made = {path: file.content.decode(errors="replace") for path, file in publishing.render_node(at, found).items()}
+    made = {path: sites.shown_file(at, file.content) for path, file in publishing.render_node(at, found).items()}
     try:
         overlay = publishing.render_overlay(at, found)
-        made |= {path: file.content.decode(errors="replace") for path, file in overlay.items()}
+        made |= {path: sites.shown_file(at, file.content) for path, file in overlay.items()}
     except HeadnodeError as error:
         trouble = error.message
     return page("files.html", node=found, files=dict(sorted(made.items())), trouble=trouble)

@@ -140,3 +140,35 @@ def test_when_it_was_published_is_part_of_its_way(enrolled: Context) -> None:
         change.replace([replace(change.nodes(["gpu01"])[0], rack="r9")])
     (answer,) = why.why(enrolled, "gpu01")
     assert [(step.reached, step.at) for step in answer.chain if step.stage == "published"] == [(False, None)]
+
+
+def test_the_wish_is_found_however_often_trouble_was_reported_since(enrolled: Context) -> None:
+    asked(enrolled)
+    with enrolled.inventory.change("test", "test") as change:
+        change.record_all([Event("verify.asked", "asked", "", "", "gpu01")])
+        change.record_all(Event("verify", f"trouble {n}", "", "", "gpu01") for n in range(2 * MARKS))
+    assert Evidence(enrolled).case(node_of(enrolled)).asked.what == "verify"
+
+
+def test_the_same_trouble_is_reported_once(enrolled: Context) -> None:
+    (work,) = deploy.begin(enrolled, ["gpu01"], Intent.DEPLOY, image="base@1")
+    deploy.done(enrolled, work, node_of(enrolled))
+    bad: list[dict[str, Any]] = [{"name": "clock", "ok": False, "message": "far off"}]
+    for _ in range(3):
+        assert deploy.verified(enrolled, node_of(enrolled), bad) is State.FAILED
+    deploy.verified(enrolled, node_of(enrolled), [*bad, {"name": "mount /data", "ok": False, "message": "not there"}])
+    assert len([event for event in enrolled.inventory.events("gpu01") if event.kind == "verify"]) == 2
+
+
+def test_forgotten_steps_are_not_taken_for_steps_never_made(enrolled: Context) -> None:
+    work = asked(enrolled)
+    happened(enrolled, "dhcp.ack")
+    deploy.fail(enrolled, node_of(enrolled), "deploying", "sgdisk: the disk is read-only", actor="agent", work=work)
+    happened(enrolled, "http")
+    enrolled.inventory.history.forget(datetime.now(UTC) + timedelta(days=1), most=1000)
+    assert "dhcp.ack" not in [event.kind for event in enrolled.inventory.events("gpu01")]
+    answer = why.why_node(enrolled, node_of(enrolled))
+    assert answer.sentence == (
+        "sgdisk: the disk is read-only (the steps before it are too long ago, and were forgotten)"
+    )
+    assert answer.chain == ()

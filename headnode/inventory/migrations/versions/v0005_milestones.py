@@ -13,14 +13,15 @@ MILESTONES = (
     "('enroll', 'inspect', 'deploy', 'rescue', 'live', 'verify.asked', 'inspected', 'deployed', 'done', 'failed', "
     "'verify', 'maintain', 'resume', 'retire')"
 )
-FORGOTTEN = "(SELECT value FROM counters WHERE name = 'forgotten')"
+FORGOTTEN = "COALESCE((SELECT value FROM counters WHERE name = 'forgotten'), 0)"
 KEPT = f"OLD.kind IN {MILESTONES} OR OLD.id > {FORGOTTEN}"
 
 
 def upgrade() -> None:
     where = sa.text(f"kind IN {MILESTONES}")
     op.create_index("ix_events_milestone", "events", ["node", "id"], sqlite_where=where, postgresql_where=where)
-    op.execute("INSERT INTO counters (name, value) VALUES ('forgotten', 0)")
+    # A restored backup of an older Headnode may find here what a newer one has left.
+    op.execute("INSERT INTO counters (name, value) VALUES ('forgotten', 0) ON CONFLICT (name) DO NOTHING")
     if op.get_bind().dialect.name == "sqlite":
         op.execute("DROP TRIGGER events_no_delete")
         op.execute(
@@ -34,7 +35,7 @@ def upgrade() -> None:
         "FOR EACH STATEMENT EXECUTE FUNCTION events_append_only()"
     )
     op.execute(
-        "CREATE FUNCTION events_forgotten() RETURNS trigger LANGUAGE plpgsql AS "
+        "CREATE OR REPLACE FUNCTION events_forgotten() RETURNS trigger LANGUAGE plpgsql AS "
         f"$$ BEGIN IF {KEPT} THEN RAISE EXCEPTION 'events are append-only'; END IF; RETURN OLD; END $$"
     )
     op.execute(
