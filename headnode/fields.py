@@ -34,6 +34,8 @@ EMAIL = re.compile(
     r"@[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*",
     re.ASCII,
 )
+# No disk, clock or sensor has more; beyond it, and for infinities, arithmetic itself fails.
+MOST_MEASURED = 1e18
 RESERVED_NAMES = frozenset({"head", "localhost", "bmc"})
 
 
@@ -142,3 +144,10 @@ def number(value: str | int, *, field: str, low: int, high: int, where: str = ""
     if not low <= found <= high:
         raise InvalidField(field, value, f"use a whole number from {low} to {high}", where=where)
     return found
+
+
+def measurement(value: object) -> int | float | None:
+    """A number that a machine sent, or nothing: what is no number, not finite or absurd says nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if -MOST_MEASURED < value < MOST_MEASURED else None

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -77,13 +77,34 @@ def same(path: Path, file: File) -> bool:
         return False  # whatever stands in its place, it is not the file
 
 
-def everything_in(live: Path) -> list[str]:
-    """The path of all there is but directories. A link is one of them: what it leads to is not ours to look at."""
-    return [
-        str(Path(directory, name).relative_to(live))
+def everything_in(live: Path) -> dict[str, bool]:
+    """The path of all there is but directories → whether it is a link to one. What a link leads to is not ours to
+    look at."""
+    return {
+        str(Path(directory, name).relative_to(live)): name in below
         for directory, below, files in os.walk(live)
         for name in (*files, *(name for name in below if Path(directory, name).is_symlink()))
-    ]
+    }
+
+
+def refuse_blocked(live: Path, write: Collection[str], remove: Collection[str]) -> None:
+    """What would end the swap half-way, said before it begins: only a full publish clears somebody's files away."""
+    going = set(remove)
+    for path in parents(write) - going:
+        if os.path.lexists(live / path) and not (live / path).is_dir():
+            raise in_the_way(f"{live / path} is no directory, and published files belong below it")
+    for path in write:
+        if is_directory(live / path) and any(f"{path}/{name}" not in going for name in everything_in(live / path)):
+            raise in_the_way(f"{live / path} is a directory with something in it, and a published file belongs there")
+
+
+def in_the_way(what: str) -> PublishFailed:
+    hint = "'headnode diff' shows what is there; 'headnode publish --full' removes it"
+    return PublishFailed(f"{what}; what was live before still is", hint=hint)
+
+
+def parents(paths: Iterable[str]) -> set[str]:
+    return {str(parent) for path in paths for parent in PurePosixPath(path).parents}
 
 
 def prune(live: Path) -> None:
@@ -193,31 +214,67 @@ def begin(place: Workplace, write: Collection[str], remove: Collection[str]) -> 
 
 
 def swap(place: Workplace, write: Collection[str], remove: Collection[str]) -> None:
-    """Rename every new file into place; running it again goes on where it stopped."""
+    """Rename every new file into place; running it again goes on where it stopped.
+
+    What goes goes last, so that nobody finds neither the old nor the new, but for what is in the way of a new file.
+    """
+    first = blocking(write, remove)
+    for path in first:
+        take_away(place, path)
     for path in write:
         staged, target = confined(place.new, path), confined(place.live, path)
         if staged.exists():
+            make_room(target)
             keep(place, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
             staged.replace(target)
     for path in remove:
-        keep(place, path)
-        confined(place.live, path).unlink(missing_ok=True)
+        if path not in first:
+            take_away(place, path)
+
+
+def blocking(write: Collection[str], remove: Collection[str]) -> set[str]:
+    """Of what goes, files where a directory will be, and files in a directory where a file will be."""
+    above, new = parents(write), set(write)
+    return {path for path in remove if path in above or new & parents([path])}
+
+
+def take_away(place: Workplace, path: str) -> None:
+    target = confined(place.live, path)
+    if is_directory(target):
+        return  # one of ours, from before the swap was interrupted
+    keep(place, path)
+    with suppress(NotADirectoryError):
+        target.unlink(missing_ok=True)
+
+
+def make_room(target: Path) -> None:
+    """For a file: its directory, and no directory in its place unless there is something in it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if is_directory(target):
+        prune(target)
+        target.rmdir()
+
+
+def is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def keep(place: Workplace, path: str) -> None:
     """A second name for the live file, so that it can be put back."""
-    kept = confined(place.old, path)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError, FileNotFoundError):
-        os.link(confined(place.live, path), kept)
+    file, kept = confined(place.live, path), confined(place.old, path)
+    if os.path.lexists(file):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError, FileNotFoundError):
+            os.link(file, kept)
 
 
 def roll_back(place: Workplace, write: Collection[str], remove: Collection[str]) -> None:
     """Undo as much of the swap as was done; a file that is still staged was never touched."""
     for path in [*write, *remove]:
         kept, target = confined(place.old, path), confined(place.live, path)
-        if os.path.lexists(kept):  # a link that leads nowhere was somebody's file, too
+        # A link that leads nowhere was somebody's file, too; a directory only holds others that were kept.
+        if os.path.lexists(kept) and not is_directory(kept):
+            make_room(target)
             kept.replace(target)
         elif path in write and not confined(place.new, path).exists():
             target.unlink(missing_ok=True)

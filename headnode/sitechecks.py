@@ -255,10 +255,10 @@ def package_problems(site: Site) -> Iterator[Problem]:
         if value is not None and not URL.fullmatch(value):
             yield Problem(("packages", key), value, f"use an address such as {example}")
     for host, file in site.packages.registries.items():
-        if not REGISTRY.fullmatch(host):
-            yield Problem(
-                ("packages", "registries"), host, "use a host, or a host and a port, such as registry.lan:5000"
-            )
+        port = host.partition(":")[2]
+        if not REGISTRY.fullmatch(host) or (port and not 1 <= int(port) <= 65_535):
+            right = "use a host, or a host and a port from 1 to 65535, such as registry.lan:5000"
+            yield Problem(("packages", "registries"), host, right)
         if not file.startswith("/"):
             yield Problem(("packages", "registries", host), file, "use the absolute path of a file on the head node")
 

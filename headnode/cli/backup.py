@@ -134,15 +134,20 @@ def restore(
       headnode restore /mnt/usb/cluster.hnb --key-file /root/backup.key --yes
       headnode --root /tmp/drill restore /mnt/usb/cluster.hnb
     """
+    from headnode.publish import everything_in
     from headnode.workflows import restoring
 
     at = context(ctx)
     opener = unlocking(key_file, passphrase_file)
     if dry_run:
         with restoring.prepared(at.paths, file, opener, replace=replace, tell=note) as found:
-            for path in found.in_the_way:
+            for path in restoring.moved(at.paths, found):
                 note(f"Would set {path} aside.")
+            if found.database_taken:
+                note(f"Would copy the contents of database.url's server to {at.paths.state}, and replace them.")
             note(f"Would restore {summary(found.contents)} below {at.paths.root}.")
+            if everything_in(at.paths.published):
+                note(f"Would remove from {at.paths.published} what the restored site does not publish.")
         return
     confirm(f"Restore {file} below {at.paths.root}?", yes)
     done = restoring.restore(at, file, opener, replace=replace, tell=note)

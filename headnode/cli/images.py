@@ -18,8 +18,10 @@ from headnode.cli.common import (
     output_option,
     yes_option,
 )
+from headnode.errors import shown
 
 if TYPE_CHECKING:
+    from headnode.workflows.context import Context
     from images.store import Image
 
 COLUMNS = ["name", "built", "os", "method", "kernel", "packages", "size", "unpacked"]
@@ -89,9 +91,7 @@ def list_(ctx: click.Context, name: str | None, output: str) -> None:
     at = context(ctx)
     found = images.list_images(at, name)
     if not found and output in ("table", "wide"):
-        wanted = name or next((profile.image for profile in at.site.profiles.values() if profile.image), "base")
-        known = f"There is no image '{name}'" if name else "There are no images"
-        note(f"{known} yet; 'headnode image build {wanted}' makes one.")
+        note(none_there(at, name))
         return
     emit([row(one) for one in found], output, COLUMNS, ["sha256"])
 
@@ -316,6 +316,19 @@ def ramdisk(ctx: click.Context, kernel: str, firmware: bool) -> None:
         place = images.build_ramdisk(context(ctx), kernel=kernel, firmware=firmware, progress=progress)
     sizes = ", ".join(f"{name} {megabytes((place / name).stat().st_size)}" for name in ("vmlinuz", "initrd"))
     note(f"The ramdisk is live in {place}: {sizes}.")
+
+
+def none_there(at: "Context", name: str | None) -> str:
+    """And how to get one: a name that nobody uses is most likely a slip of the hand, and not built."""
+    from headnode.workflows import images
+
+    used = images.names_in_use(at)
+    if name and name not in used:
+        said = f"There is no image {shown(name)}, and no profile, group or node uses one of that name"
+        return f"{said}; in use are {', '.join(sorted(used))}."
+    wanted = name or next((profile.image for profile in at.site.profiles.values() if profile.image), "base")
+    known = f"There is no image '{name}'" if name else "There are no images"
+    return f"{known} yet; 'headnode image build {wanted}' makes one."
 
 
 def row(found: "Image") -> dict[str, Any]:

@@ -60,6 +60,10 @@ class Phases:
         running = max(0.0, self._usual.get(self._current, 0.0) - (time.monotonic() - self._since))
         return running + sum(self.whole(name) for name in waiting)
 
+    def expect(self, nodes: int) -> None:
+        """So many have to be installed; the others are up."""
+        self._each = dict.fromkeys(self._each, nodes)
+
     def whole(self, name: str) -> float:
         return self._usual[name] * self._each.get(name, 1)
 
@@ -100,9 +104,28 @@ def provide_stock(phases: Phases) -> None:
 def bring_up(phases: Phases, spec: "Spec") -> None:
     from headnode.cli.images import progress_lines
     from headnode.lab import link
+    from headnode.lab.spec import Places
 
-    with phases.phase("boot"), progress_lines() as progress:
-        link.up(spec, progress)
+    if link.ask(Places.of(spec.name), "status") is None:
+        with phases.phase("boot"), progress_lines() as progress:
+            link.up(spec, progress)
+        return
+    phases.took["boot"] = 0.0
+    phases.expect(still_to_install(spec))
+    link.up(spec, note)
+
+
+def still_to_install(spec: "Spec") -> int:
+    from headnode.lab.spec import Places
+    from headnode.model import State
+    from headnode.workflows.context import Context, who
+
+    at = Context(Places.of(spec.name).head, actor=who(), cause="headnode lab up")
+    try:
+        up = {node.name for node in at.inventory.in_state(State.UP)}
+    finally:
+        at.close()
+    return sum(node.name not in up for node in spec.nodes)
 
 
 def deploy_all(phases: Phases, spec: "Spec") -> None:

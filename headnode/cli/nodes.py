@@ -173,8 +173,8 @@ def set_(
 def retire(ctx: click.Context, nodeset: str, dry_run: bool, yes: bool) -> None:
     """Take nodes out of the cluster for good.
 
-    Their MAC, address and BMC are free again and their files are removed from the boot server; their history
-    stays, and the name can be enrolled again.
+    Their MAC, address and BMC are free again and their files are removed from the boot server. The name can be enrolled
+    again. What was asked of them and how that ended stays on record; other events go after database.keep_days.
 
     \b
     Examples:

@@ -166,4 +166,6 @@ def on_one_line(path: str) -> str:
 
 
 def lines_of(content: bytes | None) -> list[str]:
-    return [] if content is None else content.decode(errors="replace").splitlines()
+    """As a terminal may see them: it obeys control characters, and indents by tabs."""
+    lines = [] if content is None else content.decode(errors="replace").splitlines()
+    return ["\t".join(printable(line.split("\t"))) for line in lines]

@@ -62,7 +62,8 @@ def verify(
         click.echo(json.dumps(workflow.document(nodes, said), indent=2))
     else:
         show(nodes, said, [str(item) for item in odd])
-    if burned_in(said):
+    # A program that only reads what was said has no use for a file.
+    if burned_in(said) and not (last and output == "json"):
         note(f"Report with plots: {write_report(at, said, [str(item) for item in odd])}")
     if any(node.state != "up" for node in nodes):
         ctx.exit(1)

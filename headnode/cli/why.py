@@ -60,7 +60,7 @@ def show(names: list[str], answer: "Answer", whole: bool) -> None:
 
 def show_chain(answer: "Answer") -> None:
     when = f", {answer.asked.at:%H:%M:%S} UTC" if answer.asked.at else ""
-    click.echo(f"  asked: {answer.asked}{when}; it is {answer.state}")
+    click.echo(f"  asked: {answer.asked}{when}; it is {answer.standing}")
     missing = next((step for step in answer.chain if not step.reached), None)
     for step in answer.chain:
         mark = "✓" if step.reached else "✗" if step is missing else "·"

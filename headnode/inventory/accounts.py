@@ -1,41 +1,19 @@
-"""Accounts, sessions, tokens and the audit log: small transactions of their own.
+"""Accounts, sessions, tokens and the audit log."""
 
-They do not take a new revision, because no node changes: a login must not make every open page look again.
-"""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headnode.accounts import Account, ApiToken, Entry, Invitation, Reply, Role
 from headnode.errors import Taken
 from headnode.inventory.changes import digest, new_token
 from headnode.inventory.door_tables import accounts, api_tokens, audit, invitations, replies, sessions
-from headnode.inventory.engine import failures_explained
+from headnode.inventory.engine import Store
 
 
-class Accounts:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with failures_explained(self._engine), self._engine.connect() as connection, connection.begin():
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with (
-            failures_explained(self._engine),
-            self._engine.connect().execution_options(writing=True) as connection,
-            connection.begin(),
-        ):
-            yield connection
-
+class Accounts(Store):
     # Accounts
 
     def all(self) -> list[Account]:

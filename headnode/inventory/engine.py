@@ -59,6 +59,30 @@ def failures_explained(engine: Engine) -> Iterator[None]:
         ) from error
 
 
+class Store:
+    """A part of the database with small transactions of its own.
+
+    They take no new revision, because no node changes: a page that is open need not look again.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with failures_explained(self._engine), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with (
+            failures_explained(self._engine),
+            self._engine.connect().execution_options(writing=True) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+
 def postgresql_engine(url: URL) -> Engine:
     try:
         return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True)

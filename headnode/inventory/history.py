@@ -4,18 +4,17 @@ A node may have a hundred thousand events. Its milestones are few, and an index 
 at anything else.
 """
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Collection
+from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, delete, func, select, text, update
+from sqlalchemy import Select, delete, func, select, text, update
 
-from headnode.inventory.engine import failures_explained
+from headnode.inventory.engine import Store
 from headnode.inventory.rows import chunks, event_from_row
-from headnode.inventory.tables import MILESTONE, counters, events
-from headnode.model import Event
+from headnode.inventory.tables import MILESTONE, counters, events, nodes
+from headnode.model import Event, Severity, State
 
 # SQLite is told; it would take the larger index as often.
 BY_MILESTONE = "INDEXED BY ix_events_milestone"
@@ -23,25 +22,7 @@ BY_MILESTONE = "INDEXED BY ix_events_milestone"
 FORGOTTEN = "forgotten"
 
 
-class History:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with failures_explained(self._engine), self._engine.connect() as connection, connection.begin():
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """Without a new revision: no node changes when its past is forgotten."""
-        with (
-            failures_explained(self._engine),
-            self._engine.connect().execution_options(writing=True) as connection,
-            connection.begin(),
-        ):
-            yield connection
-
+class History(Store):
     def milestones(self, node: str, *, limit: int) -> list[Event]:
         """What was asked of a node and how that ended, the newest `limit` of it, oldest first."""
         query = among_milestones(select(events)).where(events.c.node == node)
@@ -79,23 +60,35 @@ class History:
         with self._reading() as connection:
             return [event_from_row(row) for row in connection.execute(query)]
 
+    def complaints(self, after: int, kinds: Collection[str], *, limit: int) -> list[Event]:
+        """The newest `limit` errors of these kinds after an event, oldest first; none of nodes in maintenance, whose
+        noise would hide what the others say."""
+        quiet = select(nodes.c.name).where(nodes.c.state == State.MAINTENANCE.value)
+        query = select(events).where(events.c.id > after, events.c.severity == Severity.ERROR.value)
+        query = query.where(events.c.kind.in_(kinds), events.c.node.not_in(quiet))
+        with self._reading() as connection:
+            found = connection.execute(query.order_by(events.c.id.desc()).limit(limit)).all()
+        return [event_from_row(row) for row in reversed(found)]
+
     def forget(self, before: datetime, *, most: int) -> int | None:
         """Go on for at most so many events, the oldest first; how many are gone, or nothing when all are newer.
 
-        Milestones stay, and so does the newest event: SQLite would give its number to another.
+        Milestones stay, and so does the newest event: SQLite would give its number to another. An event from the
+        future was written while the clock was wrong, or the clock is wrong now: it stays, and nothing waits for it.
         """
+        past = events.c.at <= datetime.now(UTC)
         with self._writing() as connection:
             done = int(connection.execute(select(counters.c.value).where(counters.c.name == FORGOTTEN)).scalar_one())
             newest = select(func.max(events.c.id)).scalar_subquery()
-            query = select(events.c.id, events.c.at).where(events.c.id > done, events.c.id < newest)
+            query = select(events.c.id, events.c.at).where(events.c.id > done, events.c.id < newest, past)
             old = takewhile(lambda row: row.at < before, connection.execute(query.order_by(events.c.id).limit(most)))
             numbers = [row.id for row in old]
             if not numbers:
                 return None
             # Said before it is done: the database refuses to delete anything newer (migration 0005).
             connection.execute(update(counters).where(counters.c.name == FORGOTTEN).values(value=numbers[-1]))
-            gone = delete(events).where(events.c.id > done, events.c.id <= numbers[-1], text(f"NOT ({MILESTONE})"))
-            return connection.execute(gone).rowcount
+            gone = delete(events).where(events.c.id > done, events.c.id <= numbers[-1], past)
+            return connection.execute(gone.where(text(f"NOT ({MILESTONE})"))).rowcount
 
 
 def among_milestones(query: Select[Any]) -> Select[Any]:

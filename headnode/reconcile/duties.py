@@ -178,8 +178,11 @@ def tidy_package_cache(context: Context, stop: threading.Event) -> None:
 
 
 def forget_old_events(context: Context, stop: threading.Event) -> None:
-    """A few at a time, so that nobody who writes ever waits for it; a long history is worked off within hours."""
-    pause = 0.0
+    """A few at a time, so that nobody who writes ever waits for it; a long history is worked off within hours.
+
+    The first hour belongs to the clock: a head node may start years ahead, and what is forgotten does not come back.
+    """
+    pause = HOUR
     while not stop.wait(pause):
         before = datetime.now(UTC) - timedelta(days=context.site.database.keep_days)
         gone = context.inventory.history.forget(before, most=EVENTS_AT_ONCE)

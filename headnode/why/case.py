@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from headnode.model import Event, Node, Sighting
+from headnode.model import Event, Node, Sighting, State
 from headnode.why.timeline import Timeline
 
 
@@ -150,3 +150,8 @@ class Answer:
     @property
     def sentence(self) -> str:
         return self.finding.sentence if self.finding else self.words
+
+    @property
+    def standing(self) -> str:
+        """Its state, as what follows 'it is'."""
+        return "in maintenance" if self.state == State.MAINTENANCE else self.state

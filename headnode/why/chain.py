@@ -94,9 +94,6 @@ CHAINS: Mapping[str, tuple[Stage, ...]] = {
     "deploy": (*BOOT, *RAM, Stage.INVENTORY, Stage.PLAN, Stage.WORK, Stage.DISK, Stage.REPORT, Stage.UP),
     "verify": (Stage.ENROLLED, Stage.PUBLISHED, Stage.REPORT, Stage.UP),
 }
-# What is done without being seen: iPXE in the card's own memory fetches no first program, and without a BMC
-# somebody presses the button.
-MAY_BE_UNSEEN = frozenset({Stage.POWER, Stage.LOADER, Stage.PLAN, Stage.INVENTORY, Stage.DISK})
 
 
 def chain(case: Case) -> tuple[Step, ...]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from headnode.fields import measurement
+
 # With fewer nodes nobody can say who is the odd one.
 FEWEST = 4
 # Differences below this share of the middle are the weather.
@@ -33,23 +35,21 @@ def outliers(reports: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Outlier
                 values[f"{check.get('name')} {key}"][node] = value
     found: list[Outlier] = []
     for what, by_node in sorted(values.items()):
-        if len(by_node) >= FEWEST:
-            found += numbers(what, by_node) if all(map(is_number, by_node.values())) else words(what, by_node)
+        found += numbers(what, by_node) + words(what, by_node)
     return found
 
 
-def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def numbers(what: str, by_node: Mapping[str, float]) -> list[Outlier]:
+def numbers(what: str, by_node: Mapping[str, Any]) -> list[Outlier]:
     """Far from the middle, measured by how far the others usually are: one bad node does not move either."""
-    middle = median(by_node.values())
-    usual = median(abs(value - middle) for value in by_node.values())
+    said = {node: found for node, value in by_node.items() if (found := measurement(value)) is not None}
+    if len(said) < FEWEST:
+        return []
+    middle = median(said.values())
+    usual = median(abs(value - middle) for value in said.values())
     allowed = max(6 * usual, SHARE * abs(middle))
     return [
         Outlier(node, what, f"{value:g}", f"{middle:g}")
-        for node, value in by_node.items()
+        for node, value in said.items()
         if abs(value - middle) > allowed
     ]
 

@@ -1,13 +1,15 @@
 """The report of a burn-in: what passed, and the course of the temperatures."""
 
-import math
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import templates
+from headnode.fields import measurement
 from headnode.files import write_whole
+from headnode.nodeset import fold
 from headnode.workflows.context import Context
 
 COLOURS = ("#1f5fbf", "#b8560f", "#2a7d2e", "#9b2d9b", "#7a6400", "#0f7f7f", "#b00020", "#555555")
@@ -23,10 +25,14 @@ def burned_in(said: Mapping[str, Checks]) -> bool:
 
 
 def write_report(context: Context, said: Mapping[str, Checks], odd: Sequence[str] = ()) -> Path:
-    now = datetime.now(UTC)
-    path = context.paths.state / "burn-in" / f"{now:%Y%m%d-%H%M%S}.html"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-    write_whole(path, page(context.site.cluster, said, now, odd).encode(), 0o640)
+    """Named after what it tells of, so that looking at the same once more makes no other."""
+    told = context.inventory.history.newest("verify", list(said)).values()
+    newest = max((event.at for event in told if event.at), default=datetime.now(UTC))
+    nodes = hashlib.sha256(fold(said).encode()).hexdigest()[:8]
+    path = context.paths.state / "burn-in" / f"{newest:%Y%m%d-%H%M%S}-{nodes}.html"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+        write_whole(path, page(context.site.cluster, said, datetime.now(UTC), odd).encode(), 0o640)
     return path
 
 
@@ -54,7 +60,7 @@ def plot(checks: Checks) -> dict[str, Any]:
 
 def numbers(found: object) -> list[float]:
     listed = found if isinstance(found, list) else []
-    return [float(x) if isinstance(x, int | float) and math.isfinite(x) else 0.0 for x in listed]
+    return [float(measurement(x) or 0.0) for x in listed]
 
 
 def points(times: Sequence[float], values: Sequence[float], highest: float) -> str:

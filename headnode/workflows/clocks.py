@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headnode import clock, ntp
+from headnode.fields import measurement
 from headnode.model import Event, Node, Severity, State
 from headnode.workflows.context import Context
 
@@ -73,8 +74,8 @@ def reported(node: Node, verified: Event | None, now: datetime) -> Reading:
         return Reading(node.name, source="never heard", state=state)
     age = (now - verified.at).total_seconds()
     for check in clock_checks(verified):
-        offset, stratum = check.get("offset_ms"), check.get("stratum")
-        if isinstance(offset, int | float) and isinstance(stratum, int):
+        offset, stratum = measurement(check.get("offset_ms")), check.get("stratum")
+        if offset is not None and isinstance(stratum, int):
             return Reading(node.name, float(offset), stratum, "its own report", age, state)
     return Reading(node.name, source="its report said nothing", age=age, state=state)
 

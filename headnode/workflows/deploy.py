@@ -4,7 +4,6 @@ Every change here is a transaction of its own and can be repeated: an agent that
 that lost power starts again, and a head node that was restarted goes on from what the database says.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from typing import Any
 
 from headnode import lifecycle
 from headnode.errors import InvalidInput, NotFound
+from headnode.fields import measurement
 from headnode.inventory import Change
 from headnode.model import Deployment, Event, Intent, Node, Severity, State
 from headnode.nodeset import fold
@@ -174,9 +174,10 @@ def on_our_clock(theirs: object, theirs_now: object, ours_now: datetime, earlies
 
     Nothing is before its deployment or after now, whatever a node says.
     """
-    if not isinstance(theirs, int | float) or not isinstance(theirs_now, int | float):
+    then, now = measurement(theirs), measurement(theirs_now)
+    if then is None or now is None:
         return ours_now
-    ago = min(max(theirs_now - theirs, 0.0), (ours_now - earliest).total_seconds())
+    ago = min(max(now - then, 0.0), (ours_now - earliest).total_seconds())
     return ours_now - timedelta(seconds=max(ago, 0.0))
 
 
@@ -267,10 +268,10 @@ def clock_problems(checks: Sequence[Mapping[str, Any]], bound: int) -> list[str]
     clock = next((check for check in checks if check.get("name") == "clock"), None)
     if clock is None:
         return ["clock: the report says nothing of it"]
-    offset = clock.get("offset_ms")
+    offset = measurement(clock.get("offset_ms"))
     if clock.get("ok") is not True:
         return []  # named already, in the node's own words
-    if not isinstance(offset, int | float) or isinstance(offset, bool) or not math.isfinite(offset):
+    if offset is None:
         return ["clock: the report does not say how far it is off"]
     return [f"clock: {offset:.3f} ms off; at most {bound} ms is allowed"] if abs(offset) > bound else []
 
@@ -301,8 +302,8 @@ def text_or_none(value: object) -> str | None:
 
 
 def percent_or_none(value: object) -> int | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return max(0, min(100, int(value))) if number else None  # type: ignore[call-overload]
+    found = measurement(value)
+    return None if found is None else max(0, min(100, int(found)))
 
 
 def bytes_or_none(value: object) -> int | None:

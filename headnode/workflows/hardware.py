@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headnode import sizes
+from headnode.fields import measurement
 
 MOST_ROWS = 100
 LONGEST_CELL = 200
@@ -97,9 +98,8 @@ def cell(item: Item, column: str | Callable[[Item], Any]) -> str:
 
 
 def measured(key: str, value: Any) -> str:
-    if key in ("size", "memory_bytes") and isinstance(value, int | float) and not isinstance(value, bool):
-        return sizes.shown(int(value))
-    return in_words(value)
+    size = measurement(value) if key in ("size", "memory_bytes") else None
+    return in_words(value) if size is None else sizes.shown(int(size))
 
 
 def in_words(value: Any) -> str:

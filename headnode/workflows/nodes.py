@@ -239,7 +239,7 @@ def refuse_taken(moved: Sequence[Node], everyone: Sequence[Node]) -> None:
 
 
 def retire(context: Context, names: Sequence[str], *, rehearsal: bool = False) -> list[str]:
-    """Take nodes out of service: their MAC, address and BMC are free again, their history stays."""
+    """Take nodes out of service: their MAC, address and BMC are free again, their milestones stay."""
     with context.inventory.change(context.actor, context.cause, rehearsal=rehearsal) as change:
         nodes = change.nodes(names)
         if locked := [node.name for node in nodes if node.locked]:

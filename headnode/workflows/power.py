@@ -13,9 +13,6 @@ from headnode.workflows.asking import OnAnswer, ask, quietly
 from headnode.workflows.context import Context
 from ipmi.stagger import Starter, plan
 
-# What changes a node; asking and blinking do not.
-CHANGES = frozenset({"power", "bootdev", "netboot", "sel-clear", "set-password"})
-
 
 def change(
     context: Context, nodes: Sequence[Node], request: Mapping[str, Any], on_answer: OnAnswer = quietly

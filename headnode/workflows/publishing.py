@@ -1,9 +1,9 @@
 """Publish: bring the live tree in line with the site and the inventory, doing work only for what changed."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,12 @@ from headnode.publish import (
     Workplace,
     differing,
     everything_in,
+    parents,
     prune,
     publish,
     publishers_lock,
     recover,
+    refuse_blocked,
     stage,
 )
 from headnode.workflows.context import Context
@@ -27,6 +29,10 @@ from headnode.workflows.hostkeys import authority_line
 
 if TYPE_CHECKING:
     from images.overlay import OverlayFile
+
+
+# Nothing that is published for a program to read is longer.
+LONGEST_TEXT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,9 @@ class Wanted:
     files: dict[str, File]
     owners: dict[str, int]
     known: dict[str, int]
-    # What was found in the live tree, when somebody asked for all of it to be compared.
-    found: Collection[str] = ()
+    # What was found in the live tree, when somebody asked for all of it to be compared, and what of it leads to a
+    # directory.
+    found: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def gone(self) -> list[str]:
@@ -63,8 +70,8 @@ class Wanted:
 
         Directories that our files are in may be links, somebody's own arrangement: those stay.
         """
-        ours = {str(parent) for path in self.files for parent in PurePosixPath(path).parents}
-        return [path for path in self.found if path not in self.known and path not in self.files and path not in ours]
+        ours, above = {*self.known, *self.files}, parents(self.files)
+        return [path for path, leads in self.found.items() if path not in ours and not (leads and path in above)]
 
     @property
     def new_owners(self) -> dict[str, int]:
@@ -107,6 +114,7 @@ def publish_changes(context: Context, *, full: bool = False, reload: Reload | No
         write = differing(place.live, wanted.files)
         gone = wanted.gone
         warnings: list[str] = []
+        refuse_blocked(place.live, write, gone)
         claim(context, wanted)
         if write or gone or recovered:
             warnings = publish(place, write, gone, lambda staged: check(context, staged, write), reload)
@@ -122,7 +130,7 @@ def inputs_changed(context: Context, digest: str) -> bool:
 
 def due(context: Context, *, full: bool, everything: bool) -> Wanted:
     # Looked at first: what another publisher puts there meanwhile, the database knows by the time it is asked.
-    found = everything_in(context.paths.published) if full else ()
+    found = everything_in(context.paths.published) if full else {}
     return replace(render(context, everything=full or everything), found=found)
 
 
@@ -208,6 +216,7 @@ def rehearse(context: Context, *, full: bool) -> tuple[list[FileChange], list[st
     unfinished = place.journal.exists()
     wanted = due(context, full=full, everything=unfinished or inputs_changed(context, context.site_digest))
     write = differing(place.live, wanted.files)
+    refuse_blocked(place.live, write, wanted.gone)
     with TemporaryDirectory() as scratch:
         elsewhere = Workplace(Path(scratch) / place.live.name)
         stage(elsewhere, write)
@@ -230,9 +239,18 @@ def current(path: Path) -> bytes | None:
     try:
         if path.is_symlink():
             return f"a link to {path.readlink()}\n".encode(errors="surrogateescape")
-        return path.read_bytes() if path.is_file() or not path.exists() else b"neither a file nor a link\n"
+        return text_of(path) if path.is_file() or not path.exists() else b"neither a file nor a link\n"
     except OSError:
         return None
+
+
+def text_of(path: Path) -> bytes:
+    """A file's content, unless it can be none of ours: anybody may have put anything there, of any size."""
+    with path.open("rb") as file:
+        content = file.read(LONGEST_TEXT + 1)
+    if len(content) > LONGEST_TEXT or b"\0" in content:
+        return f"binary, {path.stat().st_size} bytes\n".encode()
+    return content
 
 
 def render_node(context: Context, node: Node) -> dict[str, File]:
@@ -252,9 +270,9 @@ def render_overlay(context: Context, node: Node) -> "dict[str, OverlayFile]":
     from headnode.workflows.planning import registry_authorities
     from images.overlay import Secrets, overlay
 
-    certificate = current(context.paths.ca / "ca.crt") or b""
+    certificate = context.paths.ca / "ca.crt"
     secrets = Secrets(
-        ca_certificate=certificate.decode(),
+        ca_certificate=certificate.read_bytes().decode() if certificate.exists() else "",
         ssh_authority=authority_line(context),
         registries=registry_authorities(context),
     )

@@ -17,6 +17,9 @@ from headnode.workflows import directorydump, publishing
 from headnode.workflows.backup import CONFIG, DATABASE, DIRECTORY, Contents, Tell, opened, restored_site
 from headnode.workflows.context import Context
 
+# What SQLite keeps beside a database.
+BESIDE = ("-wal", "-shm")
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -116,11 +119,22 @@ def set_aside(paths: Paths, found: Prepared, tell: Tell) -> None:
         dumps.dump(found.site.database.url, paths.database, kept)
         kept.chmod(0o600)
         tell(f"copied the database's own contents to {kept}")
-    for path in (paths.config, *(place for place in found.in_the_way if place != paths.site_file)):
-        if path.exists():
-            kept = path.with_name(f"{path.name}.{stamp}")
-            path.rename(kept)
-            tell(f"set {path} aside as {kept.name}")
+    for path in moved(paths, found):
+        kept = path.with_name(f"{path.name}.{stamp}")
+        for end in BESIDE:
+            # What was written last may be in SQLite's log alone, which it looks for under the database's name. The log
+            # goes first: one that a crash left behind would be thrown away by the next restore.
+            if (log := path.with_name(path.name + end)).exists():
+                log.rename(kept.with_name(kept.name + end))
+        path.rename(kept)
+        tell(f"set {path} aside as {kept.name}")
+
+
+def moved(paths: Paths, found: Prepared) -> list[Path]:
+    """What is renamed before a restore: all of the configuration, not site.yaml alone."""
+    if not found.in_the_way and not found.database_taken:
+        return []
+    return [path for path in (paths.config, paths.database, paths.directory) if path.exists()]
 
 
 def put_config(paths: Paths, source: Path) -> None:

@@ -19,6 +19,8 @@ SPACE = {Severity.ERROR: 512 << 20, Severity.WARNING: 5 << 30}
 # What monitoring programs take exit codes for.
 CODES = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 MOST_EVENTS = 500
+# What nodes that are up complain with: their sensors, logs, consoles and reports.
+COMPLAINTS = ("sensor", "sel", "console.phase", "verify")
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,7 @@ def status(context: Context, now: datetime | None = None) -> Status:
     at = now or datetime.now(UTC)
     states = {state.value: 0 for state in State} | context.inventory.states()
     away = context.inventory.in_state(State.MAINTENANCE)
-    quiet = {node.name for node in away}
-    news = [e for e in context.inventory.news(recent(context), [Severity.ERROR], MOST_EVENTS) if e.node not in quiet]
+    complaints = context.inventory.history.complaints(recent(context), COMPLAINTS, limit=MOST_EVENTS)
     lines = [
         head(context),
         foreign(context),
@@ -62,7 +63,7 @@ def status(context: Context, now: datetime | None = None) -> Status:
         *failures(context.inventory.in_state(State.FAILED)),
         *working(context.inventory.in_state(*WORKING), at),
         *aside(away),
-        *trouble(news, at),
+        *trouble(complaints, at),
     ]
     return Status(tuple(lines), states)
 
@@ -127,11 +128,10 @@ def aside(nodes: Sequence[Node]) -> Iterator[Line]:
 
 
 def trouble(events: Sequence[Event], now: datetime) -> Iterator[Line]:
-    """What nodes that are up complained of lately: their sensors, logs, consoles and reports."""
-    kinds = ("sensor", "sel", "console.phase", "verify")
+    """What nodes that are up complained of lately."""
     alike: dict[str, set[str]] = {}
     for event in events:
-        if event.kind in kinds and event.node and event.at and now - event.at < LATELY:
+        if event.node and event.at and now - event.at < LATELY:
             alike.setdefault(event.message, set()).add(event.node)
     for message, names in sorted(alike.items(), key=lambda item: -len(item[1]))[:10]:
         yield Line(f"lately {fold(names)}", Severity.WARNING, message, f"headnode why {fold(names)}")

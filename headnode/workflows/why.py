@@ -29,7 +29,7 @@ def why(context: Context, text: str, now: datetime | None = None) -> list[Answer
 
 
 def groups(context: Context, text: str) -> dict[str, list[str]]:
-    if not set("@*?") & set(text):
+    if not choosing.names_groups(text):
         return {}
     return {"all": context.inventory.names(), **context.inventory.groups()}
 

@@ -1,9 +1,13 @@
 """Backup, wipe, restore: the same head node again; and everything that must not be restored."""
 
+import multiprocessing
+import os
+import re
 import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,7 +17,7 @@ from headnode import vault
 from headnode.errors import HeadnodeError, InvalidInput
 from headnode.inventory import dumps
 from headnode.paths import Paths
-from headnode.sealedfile import Unlocking
+from headnode.sealedfile import Unlocking, create_key_file
 from headnode.workflows import backup, enroll, hostkeys, publishing, restoring
 from headnode.workflows.context import Context
 from images.signing import public_key, signer
@@ -148,6 +152,47 @@ def test_a_site_is_not_overwritten_unless_asked(archive: Path, filled: Context) 
     again.close()
     kept = sorted(path.name.partition(".before")[0] for path in filled.paths.root.rglob("*.before-restore-*"))
     assert kept == ["headnode", "inventory.db"]
+
+
+def enrol_and_die(root: Path) -> None:
+    """What it wrote is in SQLite's log alone: nobody closed the database."""
+    enroll.enroll(at(root), [row_of(9)])
+    os._exit(9)
+
+
+def test_what_was_written_last_is_set_aside_too(archive: Path, filled: Context) -> None:
+    filled.close()
+    child = multiprocessing.get_context("spawn").Process(target=enrol_and_die, args=(filled.paths.root,))
+    child.start()
+    child.join()
+    assert child.exitcode == 9
+    assert filled.paths.database.with_name("inventory.db-wal").stat().st_size > 0
+    again = at(filled.paths.root)
+    restoring.restore(again, archive, KEY, replace=True, tell=quiet)
+    assert again.inventory.node("gpu09") is None
+    again.close()
+    (kept,) = (
+        path
+        for path in filled.paths.state.glob("inventory.db.before-restore-*")
+        if not path.name.endswith(restoring.BESIDE)
+    )
+    with closing(sqlite3.connect(kept)) as connection:
+        assert connection.execute("SELECT count(*) FROM nodes WHERE name = 'gpu09'").fetchone() == (1,)
+
+
+def test_a_dry_run_names_all_that_a_restore_would_set_aside(archive: Path, filled: Context, tmp_path: Path) -> None:
+    publishing.publish_changes(filled)
+    filled.close()
+    key = tmp_path / "key"
+    create_key_file(key)
+    backup.create(at(filled.paths.root), tmp_path / "b.hnb", Unlocking.key_file(key), quiet)
+    given = ("restore", str(tmp_path / "b.hnb"), "--key-file", str(key), "--replace")
+    would = headnode(filled.paths.root, *given, "--dry-run").err
+    did = headnode(filled.paths.root, *given, "--yes").err
+    named = re.findall(r"Would set (\S+) aside", would)
+    assert named == [str(filled.paths.config), str(filled.paths.database)]
+    assert named == re.findall(r"set (\S+) aside as", did)
+    assert f"Would remove from {filled.paths.published}" in would
 
 
 def test_nothing_of_the_site_before_stays_published(archive: Path, filled: Context) -> None:

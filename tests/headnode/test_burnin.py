@@ -1,5 +1,6 @@
 """The report of a burn-in: whatever nodes say, it is written, and says what they said."""
 
+import json
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -43,6 +44,7 @@ def test_sixteen_gpus_have_their_names_beside_the_plot() -> None:
     [
         {}, {"series": []}, {"times": "x", "series": {"a": 1}}, {"times": [None], "series": {"a": ["x", None]}},
         {"times": [0, float("inf")], "series": {"a": [float("nan"), 1e308]}}, {"times": [], "series": {"a": [1]}},
+        {"times": [0, 10**400], "series": {"a": [10**400, -(10**400), True]}},
         {"times": [-5, -9], "series": {"<b>": [-40, -50]}},
     ],
 )  # fmt: skip
@@ -63,12 +65,16 @@ def test_the_report_names_the_odd_ones(enrolled: Context) -> None:
 
         checks = [{"name": "burn-in stress-ng", "ok": True, "message": "60 s", "data": {"cpu_ops": rate}}]
         deploy.verified(enrolled, node[0], [*checks, *heat(times=[0], series={"cpu": [50]}), CLOCK])
+    assert json.loads(headnode(enrolled.paths.root, "verify", "gpu[01-04]", "--last", "-o", "json").out)["outliers"]
+    assert not (enrolled.paths.state / "burn-in").exists()
     found = headnode(enrolled.paths.root, "verify", "gpu[01-04]", "--last")
+    assert headnode(enrolled.paths.root, "verify", "gpu[01-04]", "--last").err == found.err, "it is the same report"
     assert "outlier: gpu04: burn-in stress-ng cpu_ops is 55, the others have 99.5" in found.out
     (file,) = (enrolled.paths.state / "burn-in").iterdir()
     assert f"Report with plots: {file}" in found.err
     assert "gpu04: burn-in stress-ng cpu_ops is 55" in file.read_text()
     assert len(drawn(file.read_text())) == 4
+    assert str(file) not in headnode(enrolled.paths.root, "verify", "gpu01", "--last").err, "another one, of one node"
 
 
 def test_a_report_without_a_burn_in_is_none() -> None:

@@ -174,6 +174,7 @@ def verifying(context: Context) -> None:
         ({"name": "clock", "ok": True, "message": ""}, State.FAILED),
         ({"name": "clock", "ok": True, "message": "", "offset_ms": "0", "stratum": 9}, State.FAILED),
         ({"name": "clock", "ok": True, "message": "", "offset_ms": float("nan"), "stratum": 9}, State.FAILED),
+        ({"name": "clock", "ok": True, "message": "", "offset_ms": 10**400, "stratum": 9}, State.FAILED),
         ({"name": "hostname", "ok": True, "message": ""}, State.FAILED),
     ],
 )

@@ -43,7 +43,8 @@ def young(root: Path) -> Path:
         (["set", "gpu01", "rack=r1", "--yes"], "Changed 1 node."),
         (["account", "list"], "Nobody yet"),
         (["image", "list"], "'headnode image build cpu' makes one"),
-        (["image", "list", "mine"], "There is no image 'mine' yet"),
+        (["image", "list", "cpu"], "There is no image 'cpu' yet; 'headnode image build cpu' makes one."),
+        (["image", "list", "mine"], "There is no image 'mine', and no profile, group or node uses one"),
         (["gpu", "plan", "gpu01"], "never inspected"),
         (["console", "@all", "--grep", "panic"], "Nothing like that was recorded of 1 node."),
         (["seen"], "Nothing unknown"),
@@ -52,6 +53,13 @@ def young(root: Path) -> Path:
 def test_a_command_with_nothing_to_show_says_so(young: Path, words: list[str], said: str) -> None:
     done = headnode(young, *words)
     assert (done.code, said in done.err) == (0, True), done.err
+
+
+def test_nobody_is_sent_to_build_an_image_that_would_be_refused(young: Path) -> None:
+    listed, refused = headnode(young, "image", "list", "mine"), headnode(young, "image", "build", "mine")
+    assert refused.code == 2
+    assert "image build" not in listed.err
+    assert refused.err.partition("in use are ")[2].split("\n")[0] in listed.err
 
 
 def test_what_was_never_inspected_is_not_said_to_have_no_gpu(young: Path) -> None:

@@ -44,8 +44,10 @@ def test_everything_that_the_agent_reports_is_shown(context: Context, root: Path
 
 def test_a_node_cannot_write_to_the_terminal_or_fill_it() -> None:
     hostile = {
-        "product": "\x1b[2Jgone\nforever", "bmc": "none", "cpu_model": {"a": 1}, "dimms": "x", "gpus": [1, None, {}],
+        "product": "\x1b[2Jgone\nforever", "bmc": "none", "cpu_model": {"a": 1}, "nvswitches": "x",
+        "gpus": [1, None, {}],
         "nics": [{"lldp": "\x07", "name": ["a"], "mac": None}] * (MOST_ROWS + 5),
+        "memory_bytes": float("inf"), "dimms": [{"size": 10**400}, {"size": float("nan")}, {"size": -1}],
         "disks": [{"size": "huge", "holds": [1, {"label": "\x1b]0;x"}]}],
     }  # fmt: skip
     found = shown(hostile)

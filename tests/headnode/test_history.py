@@ -21,6 +21,7 @@ def happened(context: Context, kind: str, days_ago: float, count: int = 1) -> No
 
 def test_what_is_older_than_the_site_wants_is_forgotten(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duties, "EVENTS_AT_ONCE", 10)
+    monkeypatch.setattr(duties, "HOUR", 0.0)
     with context.paths.site_file.open("a") as file:
         file.write("\ndatabase: {keep_days: 90}\n")
     at = Context(context.paths, "reconcile", "test")
@@ -38,6 +39,19 @@ def test_what_is_older_than_the_site_wants_is_forgotten(context: Context, monkey
     assert [event.kind for event in at.inventory.events(limit=1000)] == ["deploy", *["http"] * 5]
     assert at.inventory.pulse() == pulse, "no page looks again because the past was forgotten"
     at.close()
+
+
+def test_a_clock_has_an_hour_to_be_put_right_before_anything_is_forgotten(context: Context) -> None:
+    """A head node that starts with its clock years ahead takes everything for old."""
+    pauses: list[float] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0.0)
+            return True
+
+    duties.forget_old_events(context, Stop())
+    assert pauses == [3600.0]
 
 
 def test_a_deployment_that_may_still_run_keeps_its_events(context: Context) -> None:

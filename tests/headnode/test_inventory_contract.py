@@ -145,6 +145,20 @@ def test_the_past_is_forgotten_in_small_steps(inventory: Inventory) -> None:
     assert [event.id for event in left][2:] == kept
 
 
+def test_an_event_from_the_future_stops_nobody_and_stays(inventory: Inventory) -> None:
+    """It was written while the clock of the head node was years ahead."""
+    (ahead,) = happened(inventory, "http", days_ago=-2000)
+    happened(inventory, "http", "http", days_ago=200)
+    (between,) = happened(inventory, "http", days_ago=-1)
+    happened(inventory, "http", days_ago=200)
+    kept = happened(inventory, "http", "http", days_ago=10)
+    before = datetime.now(UTC) - timedelta(days=180)
+    assert inventory.history.forget(before, most=2) == 2
+    assert inventory.history.forget(before, most=2) == 1
+    assert inventory.history.forget(before, most=2) is None
+    assert [event.id for event in inventory.events()] == [ahead, between, *kept]
+
+
 def test_the_newest_event_is_never_forgotten(inventory: Inventory) -> None:
     """Its number would be given to another, and whoever remembers how far he has read would miss that."""
     numbers = happened(inventory, "http", "http", days_ago=400)

@@ -3,10 +3,11 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from headnode.cli.labwork import USUAL, Phases, Rollout, said
+from headnode.cli.labwork import USUAL, Phases, Rollout, bring_up, said
 from headnode.errors import HeadnodeError
 from headnode.lab.machine import Accelerator
 from headnode.lab.spec import Spec
@@ -134,6 +135,27 @@ def test_nodes_follow_one_another_until_all_are_up(
     assert max(len(busy) for busy in nodes.together) == 1
     assert {node.state for node in context.inventory.nodes()} == {State.UP}
     assert set(made.phases.took) == {"deploy", "verify"}
+
+
+@pytest.mark.parametrize(("up", "left"), [((), 2), (("gpu01",), 1), (("gpu01", "gpu02"), 0)])
+def test_what_is_up_already_takes_no_time(
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    up: tuple[str, ...],
+    left: int,
+) -> None:
+    nodes = Nodes(context, monkeypatch, ("gpu01", "gpu02"))
+    for name in up:
+        nodes.state(name, State.UP)
+    monkeypatch.setattr("headnode.lab.spec.Places.of", lambda name: SimpleNamespace(head=context.paths))
+    monkeypatch.setattr("headnode.lab.link.ask", lambda places, order: {})
+    monkeypatch.setattr("headnode.lab.link.up", lambda spec, progress: {})
+    phases = Phases(tmp_path / "timings.json", 2, ("boot", "deploy", "verify"))
+    bring_up(phases, rollout(context, tmp_path).spec)
+    assert phases.left() == left * (USUAL["deploy"] + USUAL["verify"])
+    assert capsys.readouterr().err == ""
 
 
 def test_what_an_interrupted_run_had_begun_is_watched_and_not_begun_again(

@@ -123,9 +123,10 @@ def test_nobody_is_bothered_meanwhile(enrolled: Context, tmp_path: Path, monkeyp
 
 def test_why_says_who_took_it(enrolled: Context) -> None:
     maintenance.maintain(enrolled, ["gpu01"], "a new DIMM")
-    assert headnode(enrolled.paths.root, "why", "gpu01").out.startswith(
-        "gpu01: nothing wrong: it is in maintenance (a new DIMM)\n"
-    )
+    said = headnode(enrolled.paths.root, "why", "gpu01").out
+    assert said.startswith("gpu01: nothing wrong: it is in maintenance (a new DIMM)\n")
+    assert "; it is in maintenance\n" in said
+    assert "; it is enrolled\n" in headnode(enrolled.paths.root, "why", "gpu02").out
 
 
 def test_on_the_command_line(enrolled: Context) -> None:

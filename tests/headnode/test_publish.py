@@ -4,6 +4,7 @@ import errno
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -236,6 +237,66 @@ def test_a_file_in_the_way_of_a_directory_is_one_sentence(place: Workplace) -> N
     with pytest.raises(PublishFailed, match="rolled back"):
         publish(place, {"a/b": File(b"below a file")}, [], no_warnings, tell_nobody)
     assert tree(place.live) == before
+
+
+# What is in the way: a file where a directory belongs, and a directory where a file belongs.
+
+TURNED = {"a/b": File(b"below what was a file"), "d": File(b"was a directory")}
+
+
+def everything(place: Workplace) -> dict[str, bytes]:
+    assert not any(path.is_dir() and not any(path.iterdir()) for path in place.live.rglob("*")), "an empty directory"
+    return live(place)
+
+
+def test_what_goes_makes_room_for_what_comes(place: Workplace) -> None:
+    publish(place, TURNED, ["a", "d/b", "gone"], no_warnings, tell_nobody)
+    assert everything(place) == contents(TURNED)
+    with pytest.raises(PublishFailed, match="rolled back, because"):
+        publish(place, OLD, ["a/b"], no_warnings, tell_nobody)  # nobody said that d, a file, may go
+    assert everything(place) == contents(TURNED)
+    publish(place, OLD, ["a/b", "d"], no_warnings, tell_nobody)
+    assert everything(place) == contents(OLD)
+
+
+def test_an_empty_directory_is_not_in_the_way(place: Workplace) -> None:
+    (place.live / "x/y/z").mkdir(parents=True)
+    publish(place, {"x": File(b"x")}, [], no_warnings, tell_nobody)
+    assert live(place)["x"] == b"x"
+
+
+def test_what_made_room_comes_back_when_the_reload_fails(place: Workplace) -> None:
+    with pytest.raises(PublishFailed, match="rolled back"):
+        publish(place, TURNED, ["a", "d/b"], no_warnings, refuse)  # type: ignore[arg-type]
+    assert everything(place) == contents(OLD)
+
+
+@pytest.mark.parametrize("what", ["keep", "make_room"])
+@pytest.mark.parametrize("after", range(5))
+def test_a_kill_while_room_is_made_is_finished_by_the_next_publisher(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, what: str, after: int
+) -> None:
+    killed = False
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing_module, what, Failing(getattr(publishing_module, what), after, KeyboardInterrupt()))
+        try:
+            publish(place, TURNED, ["a", "d/b", "gone"], no_warnings, tell_nobody)
+        except KeyboardInterrupt:
+            killed = True
+    assert killed == (after < (5 if what == "keep" else 2))
+    assert recover(place, tell_nobody) == killed
+    assert everything(place) == contents(TURNED)
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_full_disk_while_room_is_made_takes_everything_back(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing_module, "keep", Failing(publishing_module.keep, after))
+        with pytest.raises(PublishFailed, match="rolled back"):
+            publish(place, TURNED, ["a", "d/b", "gone"], no_warnings, tell_nobody)
+    assert live(place) == contents(OLD)
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
@@ -533,6 +594,54 @@ def test_strangers_come_back_when_the_reload_fails(haunted: Context) -> None:
     assert {*publishing_module.everything_in(haunted.paths.published)} == before
 
 
+def spoil(context: Context, how: str) -> None:
+    """By hand, or by another program."""
+    live = context.paths.published
+    script, folder = live / "http/boot/10.20.1.1.ipxe", live / "dnsmasq/names.d"
+    if how == "directory":
+        script.unlink()
+        (script / "deep").mkdir(parents=True)
+        (script / "deep/file").write_text("x")
+    else:
+        shutil.rmtree(folder)
+        folder.symlink_to("nowhere") if how == "link" else folder.write_text("x")
+
+
+@pytest.mark.parametrize("how", ["directory", "file", "link"])
+def test_a_full_publish_puts_right_what_is_in_the_way_and_any_other_refuses(published: Context, how: str) -> None:
+    before = {path: content for path, (content, *_) in tree(published.paths.published).items()}
+    root = published.paths.root
+    spoil(published, how)
+    with published.inventory.change("test", "test") as change:
+        change.set_fact("published_inputs", "another site")
+    for given in (["publish", "--dry-run"], ["publish"]):
+        refused = headnode(root, *given)
+        assert (refused.code, "belong" in refused.err) == (1, True), refused.err
+        assert ("10.20.1.1.ipxe is a directory" if how == "directory" else "names.d is no directory") in refused.err
+        assert "headnode publish --full" in refused.err
+    dry = headnode(root, "publish", "--full", "--dry-run")
+    assert dry.code == 0
+    done = headnode(root, "publish", "--full")
+    assert done.code == 0, done.err
+    assert {path: content for path, (content, *_) in tree(published.paths.published).items()} == before
+    assert headnode(root, "diff").code == 0
+
+
+def test_a_diff_shows_nothing_that_a_terminal_would_obey(published: Context) -> None:
+    live = published.paths.published
+    (live / "escape").write_bytes(b"one\ttab \x1b[2J\x07\n\xff\n")
+    (live / "program").write_bytes(b"\x7fELF\0\x1b[2J")
+    with (live / "huge").open("wb") as file:
+        file.truncate(50_000_000)
+    (live / "long").write_bytes(b"x" * 1_000_001)
+    found = headnode(published.paths.root, "diff")
+    assert found.code == 1
+    assert "-one\ttab " in found.out
+    assert "".join(found.out.split()).isprintable()
+    for size in (9, 50_000_000, 1_000_001):
+        assert f"-binary, {size} bytes" in found.out
+
+
 def test_a_name_that_no_database_could_hold_is_removed_too(published: Context) -> None:
     odd = os.fsdecode(b"dnsmasq/provision.d/\xff\x1b[2J\n")
     (published.paths.published / odd).write_text("x")
@@ -608,6 +717,17 @@ def test_preview_and_render_say_what_a_publish_would_do_and_do_nothing(published
     rendered = publishing.render_node(published, node)
     assert {path: file.content for path, file in rendered.items()} == {path: before[path][0] for path in rendered}
     assert publishing.render_file(published, "no/such") is None
+
+
+def test_a_certificate_may_be_a_link(published: Context, tmp_path: Path) -> None:
+    """It is read for nodes, not looked at as something that may be anybody's."""
+    certificate = published.paths.ca / "ca.crt"
+    certificate.rename(tmp_path / "ca.crt")
+    certificate.symlink_to(tmp_path / "ca.crt")
+    shown = headnode(published.paths.root, "render", "gpu01", "--overlay")
+    assert shown.code == 0
+    assert "a link to" not in shown.out
+    assert certificate.read_text().strip() in shown.out
 
 
 def test_the_place_of_everything_is_below_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,22 @@ def test_a_file_that_is_none_is_named(root: Path, named: Path, content: str | No
     assert words in found.err
 
 
+@pytest.mark.parametrize("host", ["h:99999", "h:65536", "h:0", "h:", "h:1:2", ":5000", "a b"])
+def test_a_registry_that_no_machine_can_be_is_refused(root: Path, host: str) -> None:
+    site = root / "etc/headnode/site.yaml"
+    site.write_text(site.read_text() + f"\npackages: {{registries: {{'{host}': /etc/headnode/registry.pem}}}}\n")
+    found = headnode(root, "publish", "--dry-run")
+    assert found.code == 2
+    assert "packages.registries" in found.err
+    assert host in found.err
+
+
+def test_the_last_port_is_one(root: Path) -> None:
+    site = root / "etc/headnode/site.yaml"
+    site.write_text(site.read_text() + "\npackages: {registries: {'h:65535': /etc/headnode/registry.pem}}\n")
+    assert headnode(root, "publish", "--dry-run").code == 0
+
+
 def test_it_is_missed_before_a_disk_is_erased(root: Path, named: Path) -> None:
     for words in (["deploy", "gpu01", "--dry-run"], ["deploy", "gpu01", "--yes"]):
         found = headnode(root, *words)

@@ -59,6 +59,21 @@ def test_a_hot_node_is_a_warning(enrolled: Context) -> None:
     assert any(line.what == "lately gpu01" for line in status.status(enrolled).lines)
 
 
+@pytest.mark.parametrize("noisy", ["gpu02", "gpu03"])
+def test_a_noisy_node_hides_nobody(enrolled: Context, noisy: str) -> None:
+    """Neither one in maintenance, whose noise is not shown, nor one that is up and made it earlier."""
+    change_to(enrolled, ["gpu01", "gpu03"], State.UP)
+    change_to(enrolled, ["gpu02"], State.MAINTENANCE, "new fans")
+    noise = Event("sensor", "FAN1 stands still", "", "", noisy, severity=Severity.ERROR)
+    with enrolled.inventory.change("test", "test") as change:
+        change.record_all([noise] * status.MOST_EVENTS)
+        change.record("sensor", "CPU1 Temp is critical at 97 C", node="gpu01", severity=Severity.ERROR)
+        if noisy == "gpu02":
+            change.record_all([noise] * status.MOST_EVENTS)
+    lately = [line.what for line in status.status(enrolled).lines if line.what.startswith("lately")]
+    assert lately == (["lately gpu01"] if noisy == "gpu02" else ["lately gpu03", "lately gpu01"])
+
+
 @pytest.mark.parametrize(
     ("severities", "code"),
     [([], 0), (["info", "info"], 0), (["info", "warning"], 1), (["warning", "error", "info"], 2)],

@@ -12,7 +12,7 @@ from headnode.site import Site
 from headnode.why.outliers import outliers
 from headnode.workflows import deploy, enroll, expectations, nodes, publishing, verify
 from headnode.workflows.context import Context
-from headnode.workflows.deploy import on_our_clock
+from headnode.workflows.deploy import on_our_clock, percent_or_none
 from tests.support import headnode, row_of
 
 HARDWARE = {"memory_bytes": 64 << 30, "cpus": 32, "disks": [{"serial": "A"}, {"serial": "U", "removable": True}],
@@ -160,6 +160,13 @@ def test_weather_is_no_outlier() -> None:
     assert outliers({"a": [{"name": "x"}], "b": []}) == []
 
 
+@pytest.mark.parametrize("absurd", [10**400, float("inf"), float("nan"), True, None], ids=lambda value: str(value)[:9])
+def test_a_node_that_says_something_absurd_hides_no_outlier(absurd: object) -> None:
+    values = {"a": 100, "b": 103, "c": 98, "d": 101, "e": 55, "f": absurd}
+    (odd,) = outliers({name: [{"name": "ops", "data": {"rate": value}}] for name, value in values.items()})
+    assert (odd.node, odd.value) == ("e", "55")
+
+
 NOW = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 
 
@@ -173,8 +180,22 @@ NOW = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
         (None, 5.0, 0.0),
         ("x", 5.0, 0.0),
         (5.0, None, 0.0),
+        (float("nan"), 5.0, 0.0),
+        (5.0, float("nan"), 0.0),
+        (float("-inf"), 5.0, 0.0),
+        pytest.param(5.0, 10**400, 0.0, id="huge"),
+        (True, 5.0, 0.0),
     ],
 )
 def test_a_nodes_own_clock_may_be_anything(theirs: object, theirs_now: object, seconds_ago: float) -> None:
     found = on_our_clock(theirs, theirs_now, NOW, NOW - timedelta(minutes=10))
     assert found == NOW - timedelta(seconds=seconds_ago)
+
+
+@pytest.mark.parametrize(
+    ("said", "percent"),
+    [(41.7, 41), (250, 100), (-1, 0), (10**400, None), (float("nan"), None), (True, None)],
+    ids=lambda value: str(value)[:9],
+)
+def test_a_nodes_percentage_may_be_anything(said: object, percent: int | None) -> None:
+    assert percent_or_none(said) == percent
