@@ -76,10 +76,10 @@ def answers(flags: dict[str, Any]) -> Any:
 
 
 def network(field: str, text: str) -> IPv4Network:
-    from headnode import site
+    from headnode import sitevalues
 
     try:
-        return IPv4Network(str(site.network(text)))
+        return IPv4Network(str(sitevalues.network(text)))
     except ValueError as error:
         raise InvalidField(field, text, str(error)) from None
 

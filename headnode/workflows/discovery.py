@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from headnode import fields
 from headnode.errors import InvalidField, InvalidInput
 from headnode.model import Sighting, Window
-from headnode.site import AddressRange
+from headnode.sitevalues import AddressRange
 from headnode.workflows.context import Context
 
 FACT = "discovery"

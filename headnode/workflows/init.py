@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 
 import templates
-from headnode import authority, fields, site, sitefile, vault
+from headnode import authority, fields, sitefile, vault
 from headnode.errors import HeadnodeError, InvalidField, InvalidInput
 from headnode.files import write_new
 from headnode.inventory import Inventory
 from headnode.machine import Interface
 from headnode.paths import Paths
+from headnode.sitevalues import AddressRange
 
 PROVISION = IPv4Network("10.20.0.0/16")
 MANAGEMENT = IPv4Network("10.21.0.0/16")
@@ -39,8 +40,8 @@ class Split:
 
     cidr: IPv4Network
     head: IPv4Address
-    nodes: site.AddressRange
-    discovery: site.AddressRange
+    nodes: AddressRange
+    discovery: AddressRange
 
 
 def refuse_existing(paths: Paths) -> None:
@@ -121,8 +122,8 @@ def split(net: IPv4Network) -> Split:
     return Split(
         net,
         IPv4Address(first + 1),
-        site.AddressRange(IPv4Address(first + below), IPv4Address(last - lent)),
-        site.AddressRange(IPv4Address(last - lent + 1), IPv4Address(last - 1)),
+        AddressRange(IPv4Address(first + below), IPv4Address(last - lent)),
+        AddressRange(IPv4Address(last - lent + 1), IPv4Address(last - 1)),
     )
 
 

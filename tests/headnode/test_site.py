@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator
 
 from headnode import sitefile
 from headnode.errors import HeadnodeError, InvalidSite
-from headnode.site import AddressRange, Site
+from headnode.site import Site
+from headnode.sitevalues import AddressRange
 from tests.support import headnode, problems_are_lines
 
 VALID = """\
