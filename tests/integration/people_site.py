@@ -183,6 +183,7 @@ def machine(site: PeopleSite, place: Path, profile: str = "open") -> Iterator[Ma
         assert wait_for(lambda: found.run("test", "-S", "/var/lib/sss/pipes/nss").returncode == 0, 90)
         argv2 = found.inside(["/usr/sbin/sshd", "-D", "-e"])
         found.processes.append(site.lab.start(network, "sshd", argv2))
+        found.processes[-1].wait_listening("tcp", 22, 60)
         yield found
     finally:
         for process in found.processes:
