@@ -1,5 +1,6 @@
 """Fixtures that every test may use, and what a marker asks of the machine."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +15,31 @@ from tests.support import Postgres
 
 pytest_plugins = ["tests.markers"]
 
+NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
+ENOUGH = 16_384
+BEFORE = pytest.StashKey[str]()
+
 GIVEN = init.Proposal("demo", "demo.lan", provision_interface="hnprov0", management_interface="hnmgmt0")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew from what is rendered now")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Room for the neighbours of all emulated networks together: so does the kernel count them, whoever's they are.
+
+    A thousand nodes in one test, and another test's DHCP server cannot send an offer. Set back at the end, by the
+    process that all others work for.
+    """
+    if not hasattr(session.config, "workerinput") and os.access(NEIGHBOURS, os.W_OK):
+        session.config.stash[BEFORE] = NEIGHBOURS.read_text()
+        NEIGHBOURS.write_text(str(max(int(session.config.stash[BEFORE]), ENOUGH)))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if BEFORE in session.config.stash:
+        NEIGHBOURS.write_text(session.config.stash[BEFORE])
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from headnode.errors import HeadnodeError
 from headnode.lab.client import Client, Lease, acquire
 from headnode.lab.fetch import http_fetch, tftp_fetch
 from pxe.dhcp import Architecture
@@ -37,13 +36,8 @@ class Machine:
     # Firmware
 
     def dhcp(self, ipxe: bool = False) -> Lease:
-        client = Client(self.mac, self.architecture, ipxe)
         with self.head.nodes.inside():
-            try:
-                return acquire("eth0", client)
-            except HeadnodeError:
-                # Firmware that has given up begins again.
-                return acquire("eth0", client)
+            return acquire("eth0", Client(self.mac, self.architecture, ipxe))
 
     def tftp(self, file: str = "undionly.kpxe", timeout: float = 30.0) -> bytes:
         own_address(self.head, self.address)

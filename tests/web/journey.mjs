@@ -76,7 +76,8 @@ try {
   await page.selectOption("[data-speed]", "100");
   await page.selectOption("[data-replay]", "15m");
   await page.waitForSelector("text=replayed", {timeout: 60000});
-  must((await page.textContent("#terminal")).includes("you typed whoami"), "the replay lacks what was typed");
+  // The terminal draws what it was given a moment later.
+  await page.waitForFunction(() => document.querySelector("#terminal").textContent.includes("you typed whoami"));
 
   // Off, with the number typed; a wrong number is refused also by the server.
   await page.goto(base + "/act/power-off?nodes=gpu01");

@@ -90,6 +90,7 @@ async function replay(since) {
     terminal.write(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)));
     if (index % 20 === 0) say("replaying " + Math.round(index / pieces.length * 100) + " %");
   }
+  await new Promise((done) => terminal.write("", done));
   say("replayed");
 }
 
