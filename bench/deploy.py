@@ -7,8 +7,6 @@ Both are in one run, because machines differ; the ramdisk's own start is in neit
 """
 
 import argparse
-import json
-import shutil
 import statistics
 import tempfile
 import time
@@ -17,8 +15,6 @@ from pathlib import Path
 from headnode.lab.machine import Firmware
 from headnode.lab.qemu import RunningMachine
 from headnode.model import Intent, State
-from images.signing import signer
-from images.store import IMAGE, MANIFEST, Store
 from tests.e2e.deployment import NAME, Rack, machine, rack
 from tests.integration.boot import HEAD
 
@@ -81,34 +77,13 @@ def claim_to_done(at: Rack) -> float:
     return (done - claimed).total_seconds()
 
 
-def renamed(image: Path, place: Path) -> Path:
-    """A store that holds it under the name that is deployed here."""
-    filled = place / "filled"
-    filled.mkdir()
-    shutil.copyfile(image / IMAGE, filled / IMAGE)
-    store = Store(place / "images")
-    store.root.mkdir()
-    unpacked = json.loads((image / MANIFEST).read_text())["unpacked_size"]
-    store.publish("node", filled, {"unpacked_size": unpacked}, signer(place / "key"))
-    return store.root
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--firmware", choices=["bios", "uefi"], default="bios")
-    parser.add_argument(
-        "--image",
-        type=Path,
-        metavar="DIRECTORY",
-        help="of a built image, such as gpu@1; else the tests' small one",
-    )
     parser.add_argument("--rounds", type=int, default=2, help="of each; the medians are compared")
     chosen = parser.parse_args()
     begun = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(dir="/var/tmp") as name,
-        rack(Path(name), "b", renamed(chosen.image, Path(name)) if chosen.image else None) as at,
-    ):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name, rack(Path(name), "b") as at:
         at.enroll()
         with machine(at, Path(name), Firmware(chosen.firmware)) as node:
             least = statistics.median(floor(at, node, chosen.rounds))
